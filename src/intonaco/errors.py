@@ -12,6 +12,19 @@
     ├── ReceiptError                a picture carries no receipt, or one that cannot be read
     │   └── ReplayError             a receipt that cannot be drawn again here, and why
     ├── SaveError                   a file cannot be written; nothing half-written is left
+    ├── ProgramError                a program cannot be keyed, bound or called
+    │   ├── ProgramKeyError         a source that the program's digest needs cannot be found
+    │   ├── ProgramBindError        a constant is missing, unbound or of the wrong kind
+    │   ├── ProgramCallError        an input is missing, no tensor, or of the wrong kind
+    │   └── ProgramStateError       a program with state was called before reset
+    ├── BackendError                a backend cannot serve a program
+    │   ├── BackendUnavailableError the backend, or its compiler, is not installed here
+    │   ├── UnsupportedProgramError the backend cannot compile such a program; all reasons
+    │   └── CompileError            the compiler failed, or was killed
+    ├── ArtifactError               an artifact or a presharded weights file cannot be used
+    │   ├── ArtifactMissingError    no such artifact in the store, and compiling is not allowed
+    │   ├── ArtifactDamagedError    a file of the artifact is truncated or altered
+    │   └── FingerprintError        the artifact was compiled for another machine; which fields
     └── GenerationCancelled         the caller stopped a generation; not a fault
 
 Layers above and below add their own branches under `IntonacoError`. Each message is one line: the
@@ -65,6 +78,58 @@ class ReplayError(ReceiptError):
 
 class SaveError(IntonacoError):
     """A file cannot be written; nothing half-written is left."""
+
+
+class ProgramError(IntonacoError):
+    """A program cannot be keyed, bound or called."""
+
+
+class ProgramKeyError(ProgramError):
+    """A source that the program's digest needs cannot be found."""
+
+
+class ProgramBindError(ProgramError):
+    """A constant is missing, unbound or of the wrong kind; the message names it."""
+
+
+class ProgramCallError(ProgramError):
+    """An input or output is missing, no tensor, or of the wrong kind; the message names it."""
+
+
+class ProgramStateError(ProgramError):
+    """A program with state was called before `reset`."""
+
+
+class BackendError(IntonacoError):
+    """A backend cannot serve a program."""
+
+
+class BackendUnavailableError(BackendError):
+    """The backend, or its compiler, is not installed on this machine."""
+
+
+class UnsupportedProgramError(BackendError):
+    """The backend cannot compile such a program; the message gives every reason."""
+
+
+class CompileError(BackendError):
+    """The compiler failed or was killed."""
+
+
+class ArtifactError(IntonacoError):
+    """An artifact or a presharded weights file cannot be used."""
+
+
+class ArtifactMissingError(ArtifactError):
+    """The store holds no such artifact, and compiling is not allowed."""
+
+
+class ArtifactDamagedError(ArtifactError):
+    """A file of the artifact is truncated or altered."""
+
+
+class FingerprintError(ArtifactError):
+    """The artifact was compiled for another machine; the message names the fields that differ."""
 
 
 class GenerationCancelled(IntonacoError):  # noqa: N818  a decision of the caller, not a fault
