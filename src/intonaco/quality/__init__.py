@@ -1,0 +1,1 @@
+"""How good a picture is, and how to show it to a person."""
