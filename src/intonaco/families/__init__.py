@@ -1,0 +1,1 @@
+"""Adapters, one per model family, from a request to tensors and back to pictures."""
