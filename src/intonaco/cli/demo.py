@@ -1,0 +1,185 @@
+"""`intonaco demo`: pictures from words, edits, try-on and face swap, with a contact sheet."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from intonaco.cli import drawing, options
+from intonaco.cli.terminal import Terminal
+
+if TYPE_CHECKING:
+    from intonaco.cli.demo_plan import DemoPlan, DrawnEdit
+    from intonaco.cli.terminal import PictureProgress
+    from intonaco.model import Model
+    from intonaco.pipelines.picture import Picture
+    from intonaco.quality.report import Row
+
+SHEET_FILE = "contact-sheet.png"
+NUM_COLUMNS = 3
+
+Folder = Annotated[
+    Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder to write; made if absent.")
+]
+Assets = Annotated[
+    Path | None,
+    typer.Option(
+        "--assets",
+        metavar="FOLDER",
+        help="Folder with a demo.json, masks and reference pictures. Default: the built-in one.",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """One picture of the demo, where it is, and how it came to be."""
+
+    picture: "Picture"
+    path: Path
+    title: str
+    prompt: str
+
+
+def demo(
+    output: Folder = Path("out"),
+    model: options.Model = None,
+    assets: Assets = None,
+    json: options.IsJson = False,
+    debug: options.IsDebug = False,
+) -> None:
+    """Show all of it: pictures from words, an edit, a try-on, a face swap, one contact sheet.
+
+    Examples:
+
+        intonaco demo
+        intonaco demo --output somewhere --json
+    """
+    terminal = Terminal(is_json=json, is_debug=debug)
+    with terminal.reporting():
+        start_s = time.monotonic()
+        folder = assets or Path(__file__).parents[1] / "assets" / "demo"
+        plan = _read_plan(terminal, folder)
+        output.mkdir(parents=True, exist_ok=True)
+        drawing.check_folder(output)
+        loaded = drawing.load_model(terminal, folder=model, dtype="float32", device="cpu")
+        drawn = draw_all(terminal, loaded, plan, folder, output)
+        sheet = output / SHEET_FILE
+        drawing.save_png(lay_out(plan, drawn, folder), sheet)
+        _report(terminal, drawn, sheet, seconds=time.monotonic() - start_s)
+
+
+def draw_all(
+    terminal: Terminal, model: "Model", plan: "DemoPlan", folder: Path, output: Path
+) -> tuple[Drawn, ...]:
+    """Draw and save everything in `plan`, pictures first; return it in the plan's order."""
+    num_pictures = len(plan.pictures) + len(plan.edits)
+    drawn: dict[str, Drawn] = {}
+    with terminal.progress("drawing", num_pictures=num_pictures) as progress:
+        for index, item in enumerate(plan.pictures):
+            picture = model.generate(
+                item.prompt, seed=item.seed, progress=progress.of_picture(index, item.name)
+            )
+            drawn[item.name] = _save(picture, output / f"{item.name}.png", "words", item.prompt)
+        for index, edit in enumerate(plan.edits, start=len(plan.pictures)):
+            picture = _draw_edit(model, edit, drawn, folder, progress, index)
+            drawn[edit.name] = _save(picture, output / f"{edit.name}.png", edit.title, edit.prompt)
+    for item in drawn.values():
+        for warning in item.picture.warnings:
+            terminal.warn(f"{item.path.name}: {warning}")
+    return tuple(drawn.values())
+
+
+def lay_out(plan: "DemoPlan", drawn: Sequence[Drawn], folder: Path):
+    """Return the contact sheet: the drawn pictures, then one row per edit with what went into it."""
+    from intonaco.quality.report import Tile, arrange, contact_sheet
+
+    tiles = [
+        Tile(image=item.picture.image, caption=item.prompt) for item in drawn[: len(plan.pictures)]
+    ]
+    rows = list(arrange(tiles, num_columns=NUM_COLUMNS, heading="Drawn from words"))
+    by_name = {item.path.stem: item for item in drawn}
+    rows += [_edit_row(edit, by_name, folder) for edit in plan.edits]
+    return contact_sheet(rows, title="intonaco")
+
+
+def _read_plan(terminal: Terminal, folder: Path) -> "DemoPlan":
+    from intonaco.cli.demo_plan import WORDS_ONLY, read_plan
+
+    plan = read_plan(folder)
+    if plan is WORDS_ONLY:
+        terminal.warn(f"no demo.json in {folder}: only pictures from words, no edits are drawn")
+    return plan
+
+
+def _draw_edit(
+    model: "Model",
+    edit: "DrawnEdit",
+    drawn: Mapping[str, Drawn],
+    folder: Path,
+    progress: "PictureProgress",
+    index: int,
+) -> "Picture":
+    return model.edit(
+        _template_path(edit, drawn, folder),
+        folder / edit.mask_file,
+        prompt=edit.prompt,
+        references=[folder / name for name in edit.reference_files],
+        seed=edit.seed,
+        progress=progress.of_picture(index, edit.title.lower()),
+    )
+
+
+def _template_path(edit: "DrawnEdit", drawn: Mapping[str, Drawn], folder: Path) -> Path:
+    if edit.template_picture is not None:
+        return drawn[edit.template_picture].path
+    return folder / str(edit.template_file)
+
+
+def _save(picture: "Picture", path: Path, title: str, prompt: str) -> Drawn:
+    picture.save(path, receipt_beside=True)
+    return Drawn(picture=picture, path=path, title=title, prompt=prompt)
+
+
+def _edit_row(edit: "DrawnEdit", drawn: Mapping[str, Drawn], folder: Path) -> "Row":
+    from PIL import Image
+
+    from intonaco.quality.report import Row, Tile, mark_region
+
+    template = Image.open(_template_path(edit, drawn, folder)).convert("RGB")
+    tiles = [
+        Tile(
+            image=mark_region(template, drawing.read_mask(folder / edit.mask_file)),
+            caption="template, what may change marked",
+        ),
+        *(
+            Tile(image=Image.open(folder / name).convert("RGB"), caption="reference")
+            for name in edit.reference_files
+        ),
+        Tile(image=drawn[edit.name].picture.image, caption=edit.prompt or "edited"),
+    ]
+    return Row(heading=edit.title, tiles=tuple(tiles))
+
+
+def _report(terminal: Terminal, drawn: Sequence[Drawn], sheet: Path, *, seconds: float) -> None:
+    width = max(len(str(item.path)) for item in drawn)
+    title_width = max(len(item.title) for item in drawn)
+    for item in drawn:
+        draw_s = sum(item.picture.receipt.step_times_ms) / 1000
+        terminal.say(
+            f"{item.path!s:{width}}  {item.title:{title_width}}  {draw_s:5.2f} s  {item.prompt}"
+        )
+    terminal.say("")
+    terminal.say(f"all of it on one page: {sheet}")
+    terminal.say(f"{len(drawn)} pictures with receipts in {seconds:.0f} s; draw one again:")
+    terminal.say(f"  intonaco replay {drawn[0].path}")
+    terminal.result(
+        {
+            "contact_sheet": str(sheet),
+            "seconds": round(seconds, 3),
+            "pictures": [drawing.as_json(item.picture, item.path) for item in drawn],
+        }
+    )

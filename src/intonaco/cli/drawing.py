@@ -1,0 +1,84 @@
+"""What `generate`, `edit`, `replay` and `demo` share: load a model, check the output, save, report."""
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from intonaco.cli.terminal import Terminal
+from intonaco.errors import SaveError
+
+if TYPE_CHECKING:
+    from intonaco.model import Model
+    from intonaco.pipelines.picture import Picture
+
+
+def load_model(terminal: Terminal, *, folder: str | None, dtype: str, device: str) -> "Model":
+    """Return the model in `folder` (None: the built-in one), saying so while it loads."""
+    with terminal.waiting("loading the model"):
+        import intonaco
+
+        if folder is None:
+            return intonaco.load(dtype=dtype, device=device)
+        return intonaco.load(folder, dtype=dtype, device=device)
+
+
+def check_output(path: Path | None) -> None:
+    """Raise `SaveError` where `path` cannot become a PNG: before the work, not after it."""
+    if path is not None and path.suffix.lower() != ".png":
+        raise SaveError(
+            f"--output must end in .png, got {str(path)!r}; for example --output {path.stem}.png"
+        )
+    if path is not None and path.is_dir():
+        raise SaveError(f"--output must be a file, {str(path)!r} is a folder; add a name")
+    check_folder(path.parent if path is not None else Path())
+
+
+def check_folder(folder: Path) -> None:
+    """Raise `SaveError` unless a file can be made in `folder`."""
+    if not folder.is_dir():
+        raise SaveError(
+            f"--output must lie in an existing folder, {str(folder)!r} is none; "
+            f"create it with 'mkdir -p {folder}'"
+        )
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise SaveError(
+            f"--output must lie in a folder that can be written, {str(folder)!r} cannot be: "
+            f"{error.strerror}; choose another with --output"
+        ) from error
+
+
+def finish(
+    terminal: Terminal, picture: "Picture", *, output: Path | None, writes_receipt: bool
+) -> Path:
+    """Save `picture`, print where it is and how to get it again; return its path."""
+    receipt = picture.receipt
+    path = output or Path(f"picture-{receipt.seed}.png")
+    for warning in picture.warnings:
+        terminal.warn(warning)
+    picture.save(path, receipt_beside=writes_receipt)
+    terminal.say(describe(picture, path))
+    terminal.say(f"the same bytes again: intonaco replay {path}")
+    terminal.result(as_json(picture, path))
+    return path
+
+
+def describe(picture: "Picture", path: Path) -> str:
+    """Return what was drawn, in one line for a person."""
+    receipt = picture.receipt
+    seconds = sum(receipt.step_times_ms) / 1000
+    return (
+        f"{path}: {receipt.width}x{receipt.height}, seed {receipt.seed}, "
+        f"{receipt.num_steps} steps in {seconds:.2f} s"
+    )
+
+
+def as_json(picture: "Picture", path: Path) -> dict[str, object]:
+    """Return what was drawn, as fields for a machine."""
+    return {
+        "picture": str(path),
+        "warnings": list(picture.warnings),
+        "receipt": picture.receipt.model_dump(mode="json"),
+    }

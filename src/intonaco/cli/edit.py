@@ -1,0 +1,73 @@
+"""`intonaco edit`: change a part of a picture, by words or by a reference picture."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from intonaco.cli import drawing, options
+from intonaco.cli.terminal import Terminal
+
+Template = Annotated[Path, typer.Argument(metavar="PICTURE", help="The picture to change.")]
+Mask = Annotated[
+    Path,
+    typer.Option(
+        "--mask",
+        metavar="FILE",
+        help="PNG of the picture's size: what may change is transparent, or white on black.",
+        rich_help_panel=options.PICTURE,
+    ),
+]
+Prompt = Annotated[
+    str,
+    typer.Option(
+        "--prompt",
+        "-p",
+        metavar="TEXT",
+        help="What the changed picture shows, in words.",
+        rich_help_panel=options.PICTURE,
+    ),
+]
+
+
+def edit(
+    template: Template,
+    mask: Mask,
+    prompt: Prompt = "",
+    model: options.Model = None,
+    seed: options.Seed = None,
+    steps: options.Steps = None,
+    reference: options.References = None,
+    output: options.Output = None,
+    receipt: options.WritesReceipt = False,
+    private: options.IsPrivate = False,
+    dtype: options.Precision = "float32",
+    device: options.Device = "cpu",
+    json: options.IsJson = False,
+    debug: options.IsDebug = False,
+) -> None:
+    """Change the masked part of a picture; every pixel outside the mask stays as it is.
+
+    Examples:
+
+        intonaco edit girl.png --mask dress.png --prompt "a girl in a blue dress"
+        intonaco edit girl.png --mask dress.png --reference coat.png
+        intonaco edit girl.png --mask head.png -r friend.png -o swap.png
+    """
+    terminal = Terminal(is_json=json, is_debug=debug)
+    with terminal.reporting():
+        seed_number = options.parse_whole_number(seed, option="--seed", example=7)
+        num_steps = options.parse_whole_number(steps, option="--steps", example=8)
+        drawing.check_output(output)
+        loaded = drawing.load_model(terminal, folder=model, dtype=dtype, device=device)
+        with terminal.progress("editing") as progress:
+            picture = loaded.edit(
+                template,
+                mask,
+                prompt=prompt,
+                references=reference or [],
+                seed=seed_number,
+                num_steps=num_steps,
+                progress=progress.of_picture(0),
+            )
+        drawing.finish(terminal, picture, output=output, writes_receipt=receipt)

@@ -1,0 +1,56 @@
+"""`intonaco generate`: one picture from words, with or without reference pictures."""
+
+from typing import Annotated
+
+import typer
+
+from intonaco.cli import drawing, options
+from intonaco.cli.terminal import Terminal
+
+Prompt = Annotated[str, typer.Argument(metavar="PROMPT", help="What to draw, in words.")]
+
+
+def generate(
+    prompt: Prompt,
+    model: options.Model = None,
+    seed: options.Seed = None,
+    size: options.Size = None,
+    steps: options.Steps = None,
+    reference: options.References = None,
+    output: options.Output = None,
+    receipt: options.WritesReceipt = False,
+    private: options.IsPrivate = False,
+    dtype: options.Precision = "float32",
+    device: options.Device = "cpu",
+    json: options.IsJson = False,
+    debug: options.IsDebug = False,
+) -> None:
+    """Draw one picture from words.
+
+    Examples:
+
+        intonaco generate "a tall girl with red hair in a garden"
+        intonaco generate "a boy with a green hat" --seed 7 --output boy.png
+        intonaco generate "a girl in this dress" --reference dress.png
+        intonaco generate "a boy at night" --steps 4 --size 192x192 --json
+
+    The picture carries a receipt: 'intonaco replay boy.png' draws the same bytes again.
+    """
+    terminal = Terminal(is_json=json, is_debug=debug)
+    with terminal.reporting():
+        size_px = options.parse_size(size)
+        seed_number = options.parse_whole_number(seed, option="--seed", example=7)
+        num_steps = options.parse_whole_number(steps, option="--steps", example=8)
+        drawing.check_output(output)
+        loaded = drawing.load_model(terminal, folder=model, dtype=dtype, device=device)
+        with terminal.progress("drawing") as progress:
+            picture = loaded.generate(
+                prompt,
+                seed=seed_number,
+                width=size_px[0] if size_px else None,
+                height=size_px[1] if size_px else None,
+                num_steps=num_steps,
+                references=reference or [],
+                progress=progress.of_picture(0),
+            )
+        drawing.finish(terminal, picture, output=output, writes_receipt=receipt)
