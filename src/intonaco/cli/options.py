@@ -134,6 +134,7 @@ def parse_whole_number(text: str | None, *, option: str, example: int) -> int | 
     try:
         return int(text)
     except ValueError:
+        shown = repr(text if len(text) <= 40 else text[:37] + "...")
         raise RequestError(
-            f"{option} must be a whole number, got {text!r}; for example {option} {example}"
+            f"{option} must be a whole number, got {shown}; for example {option} {example}"
         ) from None

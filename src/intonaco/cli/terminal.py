@@ -6,7 +6,7 @@ With `--json`, stdout holds exactly one JSON object, also when something went wr
 import json
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -29,7 +29,7 @@ class Terminal:
     is_debug: bool = False
 
     @contextmanager
-    def reporting(self) -> Iterator[None]:
+    def reporting(self) -> Generator[None]:
         """Turn whatever is raised inside into one line, or one JSON object, and an exit code."""
         try:
             yield
@@ -61,7 +61,7 @@ class Terminal:
             _write_json(fields)
 
     @contextmanager
-    def waiting(self, text: str) -> Iterator[None]:
+    def waiting(self, text: str) -> Generator[None]:
         """Show on a terminal that something takes a while whose length is not known."""
         from rich.console import Console
 
@@ -73,7 +73,7 @@ class Terminal:
             yield
 
     @contextmanager
-    def progress(self, text: str, *, num_pictures: int = 1) -> Iterator["PictureProgress"]:
+    def progress(self, text: str, *, num_pictures: int = 1) -> Generator["PictureProgress"]:
         """Show steps done, a bar and the time left on stderr, where that is a terminal."""
         with _progress_bar() as bar:
             yield PictureProgress(bar=bar, text=text, num_pictures=num_pictures)
