@@ -1,0 +1,1 @@
+"""Joint attention and its bounded, partial and distributed forms."""

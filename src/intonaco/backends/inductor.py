@@ -1,0 +1,158 @@
+"""The ahead-of-time backend: torch.export, then AOTInductor, for CPU and CUDA.
+
+A program holds code only. Weights stay outside: `bind` hands over pointers, so a memory-mapped file
+is used where it lies and shared between processes. Two traps of the loader are closed here and in
+`CheckedProgram`: it accepts wrong shapes silently, and it crashes when called unbound.
+
+A call holds Python's global lock from start to end; see docs/programs.md.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from intonaco.backends.base import (
+    Availability,
+    CheckedProgram,
+    ModuleBuilder,
+    Program,
+    example_inputs,
+)
+from intonaco.backends.machine import instruction_set
+from intonaco.backends.spec import ProgramSpec
+from intonaco.errors import ArtifactDamagedError, CompileError
+
+PACKAGE_NAME = "program.pt2"
+
+# Weights are bound at load, and the number of threads is read at each call: by default the code
+# would carry the number that the compiling process happened to have.
+OPTIONS: dict[str, Any] = {
+    "aot_inductor.package_constants_in_so": False,
+    "cpp.dynamic_threads": True,
+}
+
+
+class InductorBackend:
+    """Compiles with AOTInductor. Needs a C++ compiler to compile, and none to load."""
+
+    name = "inductor"
+    is_compiled = True
+
+    def probe(self) -> Availability:
+        """Return available: torch brings the loader."""
+        return Availability(is_available=True)
+
+    def probe_compiler(self) -> Availability:
+        """Say whether a C++ compiler is on the path."""
+        if compiler_path() is not None:
+            return Availability(is_available=True)
+        return Availability(
+            is_available=False,
+            reason="no C++ compiler (g++ or $CXX) on the path",
+            remedy="install one (apt-get install g++), or copy a store that was compiled elsewhere",
+        )
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Return what compiled code depends on; `compiler` is empty where there is none."""
+        fields = {
+            "backend": self.name,
+            "torch": torch.__version__,
+            "instruction_set": instruction_set(),
+            "platform": f"{platform.system()}-{platform.machine()}".lower(),
+            "compiler": compiler_version(),
+            "options": " ".join(f"{name}={value}" for name, value in sorted(OPTIONS.items())),
+        }
+        if torch.cuda.is_available():
+            major, minor = torch.cuda.get_device_capability()
+            fields["cuda"] = f"{torch.version.cuda} sm_{major}{minor}"
+        return fields
+
+    def supports(self, spec: ProgramSpec) -> tuple[str, ...]:
+        """Return every reason why `spec` cannot be compiled here."""
+        reasons: list[str] = []
+        if spec.device == "cuda" and not torch.cuda.is_available():
+            reasons.append("device='cuda' needs a CUDA build of torch and a GPU; choose 'cpu'")
+        if not spec.outputs:
+            reasons.append("a program needs at least one output")
+        return tuple(reasons)
+
+    def compile(self, spec: ProgramSpec, build: ModuleBuilder, folder: Path) -> None:
+        """Write `program.pt2`. Memory of the weights is reserved but never touched.
+
+        Raises `CompileError` when the module cannot be exported, or when it has a constant that the
+        spec does not declare.
+        """
+        compiler: Any = importlib.import_module("torch._inductor")
+        module = build().to_empty(device=spec.device)
+        with torch.no_grad():
+            exported = torch.export.export(module, example_inputs(spec), strict=False)
+        declared = {item.name for item in spec.constants}
+        unknown = sorted({*exported.state_dict, *exported.constants} - declared)
+        if unknown:
+            raise CompileError(
+                f"program {spec.component!r}: the module has constants that the spec does not "
+                f"declare: {', '.join(unknown[:5])}; declare them, or pass them as inputs"
+            )
+        compiler.aoti_compile_and_package(
+            exported, package_path=str(folder / PACKAGE_NAME), inductor_configs=OPTIONS
+        )
+
+    def load(self, spec: ProgramSpec, build: ModuleBuilder, folder: Path) -> Program:
+        """Return the unbound program in `folder`. Raises `ArtifactDamagedError`."""
+        # The compiled code reads this at its first call: a second net under our own checks.
+        os.environ.setdefault("AOTI_RUNTIME_CHECK_INPUTS", "1")
+        try:
+            # torch._inductor.aoti_load_package makes the same object, but imports the whole
+            # compiler to do so, which takes longer than drawing a small picture.
+            loaded = torch._C._aoti.AOTIModelPackageLoader(  # pyright: ignore
+                str(folder / PACKAGE_NAME), "model", False, 1, -1
+            )
+        except RuntimeError as error:
+            raise ArtifactDamagedError(
+                f"the program of {spec.component!r} in {folder} cannot be loaded "
+                f"({str(error).splitlines()[0]:.160}); remove the folder to compile it again"
+            ) from error
+        return _InductorProgram(spec, loaded)
+
+
+class _InductorProgram(CheckedProgram):
+    def __init__(self, spec: ProgramSpec, loaded: Any) -> None:
+        super().__init__(spec)
+        self._loaded = loaded
+        self._names: tuple[str, ...] = tuple(loaded.get_constant_fqns())
+
+    def _attach(self, constants: Mapping[str, Tensor]) -> None:
+        # A constant that the compiler found unused is not among the names.
+        chosen = {name: constants[name] for name in self._names}
+        if chosen:
+            use_inactive, check_full_update, user_managed = False, True, True
+            self._loaded.load_constants(chosen, use_inactive, check_full_update, user_managed)
+
+    def _run(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+        return self._loaded.boxed_run(list(tensors))
+
+
+def compiler_path() -> str | None:
+    """Return the C++ compiler that would be used, or None."""
+    return shutil.which(os.environ.get("CXX", "g++"))
+
+
+def compiler_version() -> str:
+    """Return name and version of the C++ compiler, or an empty string where there is none."""
+    path = compiler_path()
+    if path is None:
+        return ""
+    result = subprocess.run(
+        [path, "-dumpfullversion", "-dumpversion"], capture_output=True, text=True, check=False
+    )
+    return f"{Path(path).name} {result.stdout.strip()}"

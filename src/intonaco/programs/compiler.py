@@ -1,0 +1,273 @@
+"""Makes sure that programs are in the store: looks, locks, looks again, compiles, publishes.
+
+Two processes that need the same program compile it once. The compiler runs in a child process with
+a scratch folder of its own; nothing it leaves behind can be taken for an artifact.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator, Iterable
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from filelock import Timeout
+
+from intonaco.backends.base import Backend
+from intonaco.backends.spec import ProgramSpec
+from intonaco.errors import (
+    ArtifactDamagedError,
+    BackendUnavailableError,
+    CompileError,
+    UnsupportedProgramError,
+)
+from intonaco.programs.manifest import Manifest, record_files, write_manifest
+from intonaco.programs.spec import ProgramKey, make_key
+from intonaco.programs.store import ArtifactStore
+from intonaco.programs.worker import CompileReply, CompileRequest
+
+Phase = Literal["found", "waiting", "damaged", "compiling", "compiled"]
+LOG_TAIL_BYTES = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileEvent:
+    """One line of progress: program `index` of `num_programs` is in `phase`."""
+
+    component: str
+    digest: str
+    index: int
+    num_programs: int
+    phase: Phase
+    elapsed_s: float = 0.0
+    reason: str = ""
+
+
+CompileProgress = Callable[[CompileEvent], None]
+
+
+def ensure_programs(
+    store: ArtifactStore,
+    backend: Backend,
+    specs: Iterable[ProgramSpec],
+    *,
+    may_compile: bool = True,
+    progress: CompileProgress | None = None,
+) -> list[Path]:
+    """Return the checked folder of each spec, compiling those that the store does not hold.
+
+    Equal specs are compiled once. Raises `UnsupportedProgramError` with every reason before anything is
+    compiled; `FingerprintError` or `ArtifactMissingError` when `may_compile` is false;
+    `BackendUnavailableError` without a compiler; `CompileError`.
+    """
+    keys = [make_key(spec, backend.fingerprint()) for spec in specs]
+    if not may_compile:
+        return [store.require(key) for key in keys]
+    check_supported(backend, [key.spec for key in keys])
+    distinct = {key.digest: key for key in keys}
+    folders: dict[str, Path] = {}
+    with _Compiler(store, backend) as compiler:
+        for index, (digest, key) in enumerate(distinct.items()):
+            report = _reporter(progress, key, index, len(distinct))
+            folders[digest] = _ensure_one(store, key, compiler, report)
+    return [folders[key.digest] for key in keys]
+
+
+def check_supported(backend: Backend, specs: Iterable[ProgramSpec]) -> None:
+    """Raise `UnsupportedProgramError` with the reasons of every spec, unless there are none."""
+    reasons = [f"{spec.component}: {reason}" for spec in specs for reason in backend.supports(spec)]
+    if reasons:
+        raise UnsupportedProgramError(
+            f"backend {backend.name!r} cannot compile: {'; '.join(dict.fromkeys(reasons))}"
+        )
+
+
+_Report = Callable[[Phase, float, str], None]
+
+
+def _reporter(
+    progress: CompileProgress | None, key: ProgramKey, index: int, num_programs: int
+) -> _Report:
+    def report(phase: Phase, elapsed_s: float = 0.0, reason: str = "") -> None:
+        if progress is not None:
+            progress(
+                CompileEvent(
+                    component=key.spec.component,
+                    digest=key.digest,
+                    index=index,
+                    num_programs=num_programs,
+                    phase=phase,
+                    elapsed_s=elapsed_s,
+                    reason=reason,
+                )
+            )
+
+    return report
+
+
+def _ensure_one(
+    store: ArtifactStore, key: ProgramKey, compiler: _Compiler, report: _Report
+) -> Path:
+    folder = _find_or_discard(store, key, report)
+    if folder is not None:
+        report("found", 0.0, "")
+        return folder
+    with store.lock(key.digest) as lock:
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            report("waiting", 0.0, "another process compiles it")
+            lock.acquire()
+        folder = _find_or_discard(store, key, report)
+        if folder is not None:
+            report("found", 0.0, "")
+            return folder
+        report("compiling", 0.0, "")
+        manifest = compiler.compile(key)
+        report("compiled", manifest.compile_s, "")
+        return store.root / manifest.digest
+
+
+def _find_or_discard(store: ArtifactStore, key: ProgramKey, report: _Report) -> Path | None:
+    """Return the artifact, or None; a damaged one is removed, as compiling makes it anew."""
+    try:
+        return store.find(key)
+    except ArtifactDamagedError as error:
+        report("damaged", 0.0, str(error))
+        store.remove(key.digest)
+        return None
+
+
+class _Compiler:
+    """A worker process and its scratch folder; started at the first program, ended with the block."""
+
+    def __init__(self, store: ArtifactStore, backend: Backend) -> None:
+        self._store = store
+        self._backend = backend
+        self._stack = ExitStack()
+        self._worker: _Worker | None = None
+
+    def __enter__(self) -> _Compiler:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    def compile(self, key: ProgramKey) -> Manifest:
+        """Compile and publish one program; return its manifest. The caller holds its lock."""
+        if self._worker is None:
+            _require_compiler(self._backend)
+            self._worker = self._stack.enter_context(_started_worker(self._store))
+        started = time.monotonic()
+        folder = self._worker.scratch / key.digest
+        folder.mkdir()
+        self._worker.compile(
+            CompileRequest(spec=key.spec, backend=self._backend.name, folder=folder)
+        )
+        manifest = Manifest(
+            digest=key.digest,
+            key=key,
+            files=record_files(folder),
+            compile_s=round(time.monotonic() - started, 2),
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        write_manifest(folder, manifest)
+        folder.rename(self._store.root / key.digest)
+        return manifest
+
+
+def _require_compiler(backend: Backend) -> None:
+    availability = backend.probe_compiler()
+    if not availability.is_available:
+        raise BackendUnavailableError(
+            f"backend {backend.name!r} cannot compile here: {availability.reason}; "
+            f"{availability.remedy}"
+        )
+
+
+@contextmanager
+def _started_worker(store: ArtifactStore) -> Generator[_Worker]:
+    with store.scratch() as scratch:
+        log_path = scratch / "compile.log"
+        with log_path.open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "intonaco.programs.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=_worker_environment(scratch),
+                text=True,
+                start_new_session=True,
+            )
+        worker = _Worker(process, scratch, log_path)
+        try:
+            yield worker
+        finally:
+            worker.end()
+
+
+def _worker_environment(scratch: Path) -> dict[str, str]:
+    """Return this environment, with every cache and temporary file of the compiler in `scratch`."""
+    temporary = scratch / "tmp"
+    temporary.mkdir()
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        "TMPDIR": str(temporary),
+        "TORCHINDUCTOR_CACHE_DIR": str(scratch / "inductor"),
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
+    }
+
+
+class _Worker:
+    """A running worker process, seen from the parent."""
+
+    def __init__(self, process: subprocess.Popen[str], scratch: Path, log_path: Path) -> None:
+        self.scratch = scratch
+        self._process = process
+        self._log_path = log_path
+        self._is_busy = False
+
+    def compile(self, request: CompileRequest) -> None:
+        """Send one request and wait. Raises `CompileError` when it fails or the process ends."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._is_busy = True
+        try:
+            self._process.stdin.write(request.model_dump_json() + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        component = request.spec.component
+        if not line:
+            raise CompileError(
+                f"program {component!r}: the compiling process ended with "
+                f"{self._process.wait()}; its last words: {self._last_words()}"
+            )
+        self._is_busy = False
+        reply = CompileReply.model_validate_json(line)
+        if reply.error:
+            raise CompileError(f"program {component!r} does not compile: {reply.error}")
+
+    def _last_words(self) -> str:
+        text = self._log_path.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace").strip()
+        return text.splitlines()[-1] if text else "none"
+
+    def end(self) -> None:
+        """End the process: politely when it waits, with all that it started when it works."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        if self._is_busy and self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()

@@ -1,0 +1,158 @@
+"""Small modules to compile, and their specs. The worker process imports this file by name."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from intonaco.backends.spec import ProgramSpec, TensorSpec
+from intonaco.programs.int8 import quantize_linears
+
+HERE = "tests.support.program_builders"
+ROWS, FEATURES = 4, 64
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "w8a16": torch.bfloat16}
+
+
+class Affine(nn.Module):
+    """A layer with weights, a derived buffer that is not saved, and two outputs."""
+
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.proj = nn.Linear(features, features)
+        self.register_buffer("table", torch.empty(features), persistent=False)
+
+    def forward(self, x: Tensor, gate: Tensor) -> tuple[Tensor, Tensor]:
+        y = functional.silu(self.proj(functional.layer_norm(x, x.shape[-1:]))) * gate
+        return y, y + self.table
+
+
+class Probe(nn.Module):
+    """Scores the change since the last call, and remembers its features."""
+
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.proj = nn.Linear(features, features, bias=False)
+        self.register_buffer("previous", torch.empty(ROWS, features))
+
+    def forward(self, x: Tensor) -> Tensor:
+        features = self.proj(x)
+        score = (features - self.previous).abs().sum()
+        self.previous.copy_(features)
+        return score
+
+
+class Failing(nn.Module):
+    """Cannot be traced: it branches on a value."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + 1 if x.sum() > 0 else x - 1
+
+
+class Slow(nn.Module):
+    """Takes long to trace, so that a test can act while it compiles."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        for _ in range(100_000):
+            x = x.sin()
+        return x
+
+
+def build_affine(*, features: int, precision: str) -> nn.Module:
+    module = Affine(features).to(DTYPES[precision])
+    return quantize_linears(module) if precision == "w8a16" else module
+
+
+def build_probe(*, features: int, precision: str) -> nn.Module:
+    return Probe(features).to(DTYPES[precision])
+
+
+def build_failing(*, precision: str) -> nn.Module:
+    return Failing()
+
+
+def build_slow(*, precision: str) -> nn.Module:
+    return Slow()
+
+
+def affine_spec(*, precision: str = "float32", features: int = FEATURES, **changes) -> ProgramSpec:
+    dtype = "float32" if precision == "float32" else "bfloat16"
+    weight = (
+        [
+            tensor("proj.weight_int8", (features, features), "int8", "weight"),
+            tensor("proj.weight_scale", (features,), dtype, "weight"),
+        ]
+        if precision == "w8a16"
+        else [tensor("proj.weight", (features, features), dtype, "weight")]
+    )
+    fields = {
+        "component": "test/affine",
+        "builder": f"{HERE}:build_affine",
+        "config": {"features": features},
+        "precision": precision,
+        "inputs": (
+            tensor("x", (1, ROWS, features), dtype),
+            tensor("gate", (1, 1, features), dtype),
+        ),
+        "outputs": (
+            tensor("y", (1, ROWS, features), dtype),
+            tensor("shifted", (1, ROWS, features), dtype),
+        ),
+        "constants": (
+            *weight,
+            tensor("proj.bias", (features,), dtype, "weight"),
+            tensor("table", (features,), dtype, "derived"),
+        ),
+    }
+    return ProgramSpec(**{**fields, **changes})
+
+
+def probe_spec() -> ProgramSpec:
+    return ProgramSpec(
+        component="test/probe",
+        builder=f"{HERE}:build_probe",
+        config={"features": FEATURES},
+        inputs=(tensor("x", (ROWS, FEATURES)),),
+        outputs=(tensor("score", ()),),
+        constants=(
+            tensor("proj.weight", (FEATURES, FEATURES), "float32", "weight"),
+            tensor("previous", (ROWS, FEATURES), "float32", "state"),
+        ),
+    )
+
+
+def simple_spec(name: str) -> ProgramSpec:
+    return ProgramSpec(
+        component=f"test/{name}",
+        builder=f"{HERE}:build_{name}",
+        config={},
+        inputs=(tensor("x", (2,)),),
+        outputs=(tensor("y", (2,)),),
+    )
+
+
+def tensor(name: str, shape: tuple[int, ...], dtype: str = "float32", role: str = "value"):
+    return TensorSpec(name=name, shape=shape, dtype=dtype, role=role)
+
+
+def random_constants(spec: ProgramSpec, seed: int = 0) -> dict[str, Tensor]:
+    """Return random weights for the affine and probe specs, quantized where the spec says so."""
+    from intonaco.programs.int8 import quantize_weight
+
+    generator = torch.Generator().manual_seed(seed)
+    features = spec.config["features"]
+    dtype = DTYPES[spec.precision]
+    weight = (torch.randn(features, features, generator=generator) / features**0.5).to(dtype)
+    tensors = {"proj.weight": weight}
+    if spec.precision == "w8a16":
+        names = ("proj.weight_int8", "proj.weight_scale")
+        tensors = dict(zip(names, quantize_weight(weight), strict=True))
+    for name in ("proj.bias", "table"):
+        tensors[name] = torch.randn(features, generator=generator).to(dtype)
+    return tensors
+
+
+def random_inputs(spec: ProgramSpec, seed: int = 1) -> tuple[Tensor, ...]:
+    generator = torch.Generator().manual_seed(seed)
+    return tuple(
+        torch.randn(item.shape, generator=generator).to(getattr(torch, item.dtype))
+        for item in spec.inputs
+    )
