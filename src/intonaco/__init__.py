@@ -28,8 +28,8 @@ if TYPE_CHECKING:
         SaveError,
         UnsupportedError,
     )
-    from intonaco.pipelines.generate import StepEvent
     from intonaco.model import Model, load, replay
+    from intonaco.pipelines.generate import StepEvent
     from intonaco.pipelines.picture import Picture
     from intonaco.pipelines.receipt import Receipt, read_receipt
 

@@ -15,7 +15,10 @@ from diffusers import (
 )
 from transformers import Qwen2TokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
-WORDS = "a the tall short girl boy with and in red blue green hair hat dress shirt photo of".split()
+WORDS = [
+    *("a", "the", "tall", "short", "girl", "boy", "with", "and", "in"),
+    *("red", "blue", "green", "hair", "hat", "dress", "shirt", "photo", "of"),
+]
 TEXT_HIDDEN = 32
 OUT_LAYERS = (1, 2, 3)
 MAX_SEQUENCE_LENGTH = 24
@@ -65,7 +68,11 @@ def build_tokenizer(words: list[str]) -> Qwen2TokenizerFast:
     Every merge starts with the space's letter, which no word holds inside, so merges of different
     words never compete.
     """
-    pieces = [END_OF_TEXT, "Ġ", *"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,-'"]
+    pieces = [
+        END_OF_TEXT,
+        "Ġ",
+        *"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,-'",
+    ]
     merges: list[tuple[str, str]] = []
     for word in words:
         for length in range(1, len(word) + 1):

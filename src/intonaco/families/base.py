@@ -93,9 +93,7 @@ class Family(Protocol):
         """Return the encoded prompts, one mapping per guidance branch, conditional first."""
         ...
 
-    def prepare(
-        self, request: GenerateRequest, conditioning: tuple[NamedTensors, ...]
-    ) -> Prepared:
+    def prepare(self, request: GenerateRequest, conditioning: tuple[NamedTensors, ...]) -> Prepared:
         """Return start latents, schedule and the denoiser's fixed inputs."""
         ...
 

@@ -1,0 +1,233 @@
+"""FLUX.2 klein's components as modules over named tensors, and their loading.
+
+Each wrapper is a module of its own, from plain tensors to one tensor, so it can be exported whole.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from diffusers import (
+    AutoencoderKLFlux2,
+    FlowMatchEulerDiscreteScheduler,
+    Flux2Transformer2DModel,
+)
+from torch import nn
+from transformers import Qwen2TokenizerFast, Qwen3ForCausalLM
+from transformers.utils import logging as transformers_logging
+
+from intonaco.errors import CheckpointError
+from intonaco.families.base import Component, Defaults, NamedTensors
+from intonaco.families.checkpoint import Checkpoint, load_module, read_json
+from intonaco.families.flux2 import Flux2Config, Flux2Family
+from intonaco.families.prompt import ChatTokenizer
+
+KLEIN_DEFAULTS = Defaults(width=1024, height=1024, num_steps=4)
+KLEIN_MAX_SEQUENCE_LENGTH = 512
+KLEIN_OUT_LAYERS = (9, 18, 27)
+COMPONENT_CLASSES = {
+    "tokenizer": ("Qwen2Tokenizer", "Qwen2TokenizerFast"),
+    "scheduler": ("FlowMatchEulerDiscreteScheduler",),
+    "text_encoder": ("Qwen3ForCausalLM",),
+    "transformer": ("Flux2Transformer2DModel",),
+    "vae": ("AutoencoderKLFlux2",),
+}
+
+
+class PromptEncoder(nn.Module):
+    """Hidden states of chosen layers of the text model, side by side: (B, T, layers * hidden)."""
+
+    def __init__(self, language_model: nn.Module, out_layers: tuple[int, ...]) -> None:
+        super().__init__()
+        self.language_model = language_model
+        self.out_layers = out_layers
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        output = self.language_model(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            output_hidden_states=True,
+            use_cache=False,
+        )
+        chosen = [output.hidden_states[layer] for layer in self.out_layers]
+        return torch.stack(chosen, dim=2).flatten(2)
+
+
+class Denoiser(nn.Module):
+    """The transformer without the arguments that klein leaves empty."""
+
+    def __init__(self, transformer: nn.Module) -> None:
+        super().__init__()
+        self.transformer = transformer
+
+    def forward(
+        self,
+        hidden_states: torch.Tensor,
+        timestep: torch.Tensor,
+        encoder_hidden_states: torch.Tensor,
+        img_ids: torch.Tensor,
+        txt_ids: torch.Tensor,
+    ) -> torch.Tensor:
+        return self.transformer(
+            hidden_states=hidden_states,
+            timestep=timestep,
+            encoder_hidden_states=encoder_hidden_states,
+            img_ids=img_ids,
+            txt_ids=txt_ids,
+            return_dict=False,
+        )[0]
+
+
+class PictureEncoder(nn.Module):
+    """Pixels (B, 3, H, W) in -1..1 to normalized latents (B, 4 * latent channels, Y, X)."""
+
+    def __init__(self, autoencoder: AutoencoderKLFlux2) -> None:
+        super().__init__()
+        self.autoencoder = autoencoder
+
+    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+        latents = self.autoencoder.encode(pixels, return_dict=False)[0].mode()
+        grid = latents.unflatten(3, (-1, 2)).unflatten(2, (-1, 2))  # (B, c, Y, 2, X, 2)
+        tokens = grid.permute(0, 1, 3, 5, 2, 4).flatten(1, 3)
+        mean, deviation = _statistics(self.autoencoder, tokens)
+        return (tokens - mean) / deviation
+
+
+class PictureDecoder(nn.Module):
+    """Normalized latents (B, 4 * latent channels, Y, X) to pixels (B, 3, H, W) in -1..1."""
+
+    def __init__(self, autoencoder: AutoencoderKLFlux2) -> None:
+        super().__init__()
+        self.autoencoder = autoencoder
+
+    def forward(self, latents: torch.Tensor) -> torch.Tensor:
+        mean, deviation = _statistics(self.autoencoder, latents)
+        grid = (latents * deviation + mean).unflatten(1, (-1, 2, 2))  # (B, c, 2, 2, Y, X)
+        planes = grid.permute(0, 1, 4, 2, 5, 3).flatten(4).flatten(2, 3)
+        return self.autoencoder.decode(planes.contiguous(), return_dict=False)[0]
+
+
+def _statistics(
+    autoencoder: AutoencoderKLFlux2, like: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return mean and deviation of each token channel, (1, C, 1, 1), on the device of `like`."""
+    normalization: Any = autoencoder.bn
+    mean = normalization.running_mean.view(1, -1, 1, 1)
+    variance = normalization.running_var.view(1, -1, 1, 1)
+    deviation = torch.sqrt(variance + autoencoder.config["batch_norm_eps"])
+    return mean.to(like.device, like.dtype), deviation.to(like.device, like.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Eager:
+    """A module as a component: run as it is, without gradients."""
+
+    module: nn.Module
+
+    def __call__(self, inputs: NamedTensors, /) -> torch.Tensor:
+        with torch.no_grad():
+            return self.module(**inputs)
+
+
+def load_flux2(checkpoint: Checkpoint, *, dtype: torch.dtype, device: torch.device) -> Flux2Family:
+    """Load every component of `checkpoint` as an eager module, or raise CheckpointError."""
+    folders = _component_folders(checkpoint)
+    with _without_progress_bars():
+        language_model = load_module(folders["text_encoder"], Qwen3ForCausalLM, dtype=dtype)
+    transformer = load_module(folders["transformer"], Flux2Transformer2DModel, dtype=dtype)
+    autoencoder: Any = load_module(folders["vae"], AutoencoderKLFlux2, dtype=dtype)
+    modules: dict[str, nn.Module] = {
+        "text_encoder": PromptEncoder(language_model, out_layers(checkpoint)),
+        "denoiser": Denoiser(transformer),
+        "encoder": PictureEncoder(autoencoder),
+        "decoder": PictureDecoder(autoencoder),
+    }
+    components = {name: Eager(module.to(device)) for name, module in modules.items()}
+    return assemble_flux2(checkpoint, components, dtype=dtype, device=device)
+
+
+def assemble_flux2(
+    checkpoint: Checkpoint,
+    components: Mapping[str, Component],
+    *,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> Flux2Family:
+    """Return the family over `components` (text_encoder, denoiser, encoder, decoder).
+
+    Reads configurations, tokenizer and scheduler of `checkpoint`, and no weights.
+    """
+    folders = _component_folders(checkpoint)
+    settings = checkpoint.settings
+    scheduler = _load_plain(folders["scheduler"], FlowMatchEulerDiscreteScheduler)
+    num_halvings = len(read_json(folders["vae"] / "config.json")["block_out_channels"]) - 1
+    return Flux2Family(
+        config=Flux2Config(
+            token_channels=read_json(folders["transformer"] / "config.json")["in_channels"],
+            token_pixels=2 * 2**num_halvings,
+            is_distilled=bool(checkpoint.options.get("is_distilled", False)),
+            checks_vocabulary=settings.vocabulary_check,
+        ),
+        defaults=Defaults(
+            width=settings.default_width or KLEIN_DEFAULTS.width,
+            height=settings.default_height or KLEIN_DEFAULTS.height,
+            num_steps=settings.default_num_steps or KLEIN_DEFAULTS.num_steps,
+        ),
+        tokenizer=ChatTokenizer(
+            _load_plain(folders["tokenizer"], Qwen2TokenizerFast),
+            max_sequence_length=settings.max_sequence_length or KLEIN_MAX_SEQUENCE_LENGTH,
+        ),
+        scheduler_settings=dict(scheduler.config),
+        dtype=dtype,
+        device=device,
+        **components,
+    )
+
+
+def out_layers(checkpoint: Checkpoint) -> tuple[int, ...]:
+    """Return the layers of the text model that the transformer reads, in order."""
+    folders = _component_folders(checkpoint)
+    layers = tuple(checkpoint.settings.text_encoder_out_layers or KLEIN_OUT_LAYERS)
+    text_settings = read_json(folders["text_encoder"] / "config.json")
+    num_layers, hidden = text_settings["num_hidden_layers"], text_settings["hidden_size"]
+    width = read_json(folders["transformer"] / "config.json")["joint_attention_dim"]
+    if max(layers) > num_layers or min(layers) < 0 or len(layers) * hidden != width:
+        raise CheckpointError(
+            f"text_encoder_out_layers {list(layers)} do not fit {checkpoint.folder}: the text "
+            f"model has layers 0..{num_layers} of width {hidden}, the transformer reads {width}; "
+            f"set {width // hidden} layers in intonaco.json"
+        )
+    return layers
+
+
+def _component_folders(checkpoint: Checkpoint) -> dict[str, Path]:
+    return {
+        name: checkpoint.component_folder(name, class_names)
+        for name, class_names in COMPONENT_CLASSES.items()
+    }
+
+
+def _load_plain(folder: Any, loaded_class: Any) -> Any:
+    """Load a tokenizer or scheduler: small files, checked by the class that reads them."""
+    try:
+        return loaded_class.from_pretrained(folder)
+    # These classes raise whatever their parsing meets, so the kinds cannot be listed.
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200]
+        raise CheckpointError(
+            f"{folder} cannot be loaded as {loaded_class.__name__} ({reason}); copy it again"
+        ) from error
+
+
+@contextmanager
+def _without_progress_bars() -> Iterator[None]:
+    was_enabled = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            transformers_logging.enable_progress_bar()

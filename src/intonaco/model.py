@@ -1,0 +1,377 @@
+"""The front door: load a model, draw, edit, replay.
+
+Resolves defaults and files into frozen requests, calls the pipelines, writes receipts.
+"""
+
+import secrets
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+
+from intonaco.errors import ReplayError, RequestError, UnsupportedError
+from intonaco.families.base import Defaults, EditableFamily, Family
+from intonaco.families.checkpoint import Checkpoint, read_checkpoint, revision_digest
+from intonaco.families.registry import load_family
+from intonaco.families.request import GenerateRequest, check_integer
+from intonaco.families.source import find_folder
+from intonaco.pipelines.edit import DEFAULT_FEATHER_PIXELS, MAX_FEATHER_PIXELS, edit
+from intonaco.pipelines.generate import GenerateResult, ProgressCallback, generate
+from intonaco.pipelines.mask import read_mask
+from intonaco.pipelines.picture import Picture
+from intonaco.pipelines.reading import open_picture, picture_digest
+from intonaco.pipelines.receipt import EditRecord, Receipt, read_receipt
+from intonaco.pipelines.record import differences, make_receipt
+
+PictureSource = Image.Image | str | Path
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+# torch's host generator reads 32 bits of a seed, so longer drawn ones would add nothing.
+DRAWN_SEED_BITS = 32
+
+
+class Model:
+    """A loaded model. Holds no state of any request; `load` makes one."""
+
+    def __init__(self, family: Family, checkpoint: Checkpoint) -> None:
+        self.family = family
+        self.checkpoint = checkpoint
+
+    def __repr__(self) -> str:
+        return f"Model({self.name!r}, dtype={self.dtype!r}, device={self.device!r})"
+
+    @property
+    def name(self) -> str:
+        return self.checkpoint.name
+
+    @property
+    def dtype(self) -> str:
+        return str(self.family.dtype).removeprefix("torch.")
+
+    @property
+    def device(self) -> str:
+        return str(self.family.device)
+
+    @property
+    def defaults(self) -> Defaults:
+        """Width, height and steps of a request that leaves them out."""
+        return self.family.defaults
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 over the checkpoint's files; read once, on first use."""
+        return revision_digest(self.checkpoint)
+
+    def generate(
+        self,
+        prompt: str,
+        *,
+        seed: int | None = None,
+        width: int | None = None,
+        height: int | None = None,
+        num_steps: int | None = None,
+        references: Sequence[PictureSource] = (),
+        guidance_scale: float | None = None,
+        negative_prompt: str | None = None,
+        image_index: int = 0,
+        num_frames: int | None = None,
+        is_private: bool = False,
+        progress: ProgressCallback | None = None,
+    ) -> Picture:
+        """Draw `prompt`.
+
+        Args:
+            seed: 0 .. 2**63 - 1; None draws one, which stands in the receipt.
+            width, height: pixels; None = the model's default. So for num_steps and num_frames.
+            references: pictures (or their paths) given to the model beside the prompt.
+            guidance_scale, negative_prompt: for models that are not distilled.
+            image_index: which picture of the series under `seed`.
+            is_private: leave the prompt out of the receipt.
+            progress: called after each step; return False to cancel.
+
+        Raises:
+            InputError: a setting breaks a rule; nothing was drawn.
+            GenerationCancelled: `progress` said so.
+        """
+        defaults = self.defaults
+        request = GenerateRequest(
+            prompt=prompt,
+            seed=_seed(seed),
+            width=defaults.width if width is None else width,
+            height=defaults.height if height is None else height,
+            num_steps=defaults.num_steps if num_steps is None else num_steps,
+            num_frames=defaults.num_frames if num_frames is None else num_frames,
+            image_index=image_index,
+            guidance_scale=guidance_scale,
+            negative_prompt=negative_prompt,
+            references=open_references(references),
+        )
+        result = generate(self.family, request, progress=progress)
+        return self._picture(
+            request, result, result.images, warnings=result.warnings, is_private=is_private
+        )
+
+    def edit(
+        self,
+        template: PictureSource,
+        mask: PictureSource | NDArray[np.bool_],
+        *,
+        prompt: str | None = None,
+        references: Sequence[PictureSource] = (),
+        seed: int | None = None,
+        num_steps: int | None = None,
+        guidance_scale: float | None = None,
+        negative_prompt: str | None = None,
+        image_index: int = 0,
+        feather_pixels: int = DEFAULT_FEATHER_PIXELS,
+        has_source_reference: bool = False,
+        is_private: bool = False,
+        progress: ProgressCallback | None = None,
+    ) -> Picture:
+        """Redraw `template` inside `mask`; every pixel outside keeps its exact value.
+
+        Args:
+            template: the picture to edit, of a size the model can draw.
+            mask: a picture of the same size: alpha 0 = edit, or, without alpha, white = edit.
+            prompt: what the whole picture shows after the edit; may be left out with references.
+            feather_pixels: width of the blend inside the mask, 0 .. 64.
+            has_source_reference: also show the model the whole template.
+
+        Other arguments and errors are those of `generate`.
+        """
+        if prompt is None and not references:
+            raise RequestError("edit needs prompt or references, got neither; pass one of them")
+        check_integer("feather_pixels", feather_pixels, low=0, high=MAX_FEATHER_PIXELS)
+        source = open_picture(template, "template").convert("RGB")
+        mask_HW = open_mask(mask, size=source.size)
+        request = GenerateRequest(
+            prompt=prompt or "",
+            seed=_seed(seed),
+            width=source.width,
+            height=source.height,
+            num_steps=self.defaults.num_steps if num_steps is None else num_steps,
+            image_index=image_index,
+            guidance_scale=guidance_scale,
+            negative_prompt=negative_prompt,
+            references=open_references(references),
+        )
+        result = edit(
+            self._editable(),
+            request,
+            template=source,
+            mask_HW=mask_HW,
+            feather_pixels=feather_pixels,
+            has_source_reference=has_source_reference,
+            progress=progress,
+        )
+        record = EditRecord(
+            template_sha256=picture_digest(source),
+            mask_sha256=picture_digest(Image.fromarray(mask_HW)),
+            feather_pixels=feather_pixels,
+            has_source_reference=has_source_reference,
+        )
+        return self._picture(
+            request,
+            result.generation,
+            (result.image,),
+            warnings=result.warnings,
+            is_private=is_private,
+            edit_record=record,
+        )
+
+    def _picture(
+        self,
+        request: GenerateRequest,
+        result: GenerateResult | None,
+        images: tuple[Image.Image, ...],
+        *,
+        warnings: tuple[str, ...],
+        is_private: bool,
+        edit_record: EditRecord | None = None,
+    ) -> Picture:
+        receipt = make_receipt(
+            self.family,
+            request,
+            result,
+            images,
+            model_name=self.name,
+            model_digest=self.digest,
+            warnings=warnings,
+            is_private=is_private,
+            edit_record=edit_record,
+        )
+        return Picture(image=images[0], receipt=receipt, warnings=warnings, frames=images)
+
+    def _editable(self) -> EditableFamily:
+        if not hasattr(self.family, "encode_picture"):
+            raise UnsupportedError(f"{self.name} ({self.family.name}) cannot edit; use generate")
+        return cast("EditableFamily", self.family)
+
+
+def load(source: str | Path | None = None, *, dtype: str = "float32", device: str = "cpu") -> Model:
+    """Load a model.
+
+    Args:
+        source: a folder in diffusers' format, a hub id (owner/name), or None for the shipped model.
+        dtype: "float32" or "bfloat16".
+        device: a torch device, such as "cpu" or "cuda".
+
+    Raises:
+        ModelError: it cannot be found or used; the message says what is missing.
+    """
+    if dtype not in DTYPES:
+        raise UnsupportedError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
+    torch_device = _device(device)
+    checkpoint = read_checkpoint(find_folder(source))
+    return Model(load_family(checkpoint, dtype=DTYPES[dtype], device=torch_device), checkpoint)
+
+
+def replay(
+    path: str | Path,
+    model: Model | str | Path | None = None,
+    *,
+    prompt: str | None = None,
+    references: Sequence[PictureSource] = (),
+    template: PictureSource | None = None,
+    mask: PictureSource | None = None,
+    progress: ProgressCallback | None = None,
+) -> Picture:
+    """Draw the picture in `path` again from its receipt, to the same pixels.
+
+    Args:
+        path: a PNG that intonaco saved.
+        model: the model that drew it, or where it is; None = the shipped one.
+        prompt: needed where the receipt is private.
+        references, template, mask: the pictures it was drawn from, where there were any.
+
+    Raises:
+        ReceiptError: there is no receipt that can be read.
+        ReplayError: it cannot be drawn again; the message names the field in the way.
+    """
+    receipt = read_receipt(path)
+    if receipt.is_private and prompt is None:
+        raise ReplayError(f"prompt: the receipt of {path} is private; pass the prompt")
+    pictures = open_references(references)
+    _check_references(receipt, pictures)
+    loaded = _replay_model(receipt, model)
+    shared: dict[str, Any] = {
+        "prompt": prompt if receipt.prompt is None else receipt.prompt,
+        "seed": receipt.seed,
+        "num_steps": receipt.num_steps,
+        "references": pictures,
+        "guidance_scale": receipt.guidance_scale,
+        "negative_prompt": receipt.negative_prompt,
+        "image_index": receipt.image_index,
+        "is_private": receipt.is_private,
+        "progress": progress,
+    }
+    if receipt.edit is None:
+        size = {"width": receipt.width, "height": receipt.height, "num_frames": receipt.num_frames}
+        picture = loaded.generate(**shared, **size)
+    else:
+        picture = _replay_edit(loaded, receipt.edit, template, mask, shared)
+    if picture.receipt.picture_sha256 != receipt.picture_sha256:
+        raise ReplayError(
+            f"picture_sha256: drew other pixels than {path} records; what differs here: "
+            f"{differences(receipt, picture.receipt)}"
+        )
+    return picture
+
+
+def _check_references(receipt: Receipt, references: tuple[Image.Image, ...]) -> None:
+    wanted, got = list(receipt.references_sha256), [picture_digest(one) for one in references]
+    if len(wanted) != len(got):
+        raise ReplayError(
+            f"references_sha256: drawn with {len(wanted)} references, got {len(got)}; pass those "
+            "pictures in the same order"
+        )
+    for index, (digest, given) in enumerate(zip(wanted, got, strict=True)):
+        if digest != given:
+            raise ReplayError(
+                f"references_sha256: references[{index}] is another picture than it was drawn with "
+                f"({given[:12]}, recorded {digest[:12]}); pass the same one"
+            )
+
+
+def _replay_model(receipt: Receipt, model: Model | str | Path | None) -> Model:
+    if not isinstance(model, Model):
+        model = load(model, dtype=receipt.dtype, device=receipt.device)
+    if model.digest != receipt.model_digest:
+        raise ReplayError(
+            f"model_digest: drawn with {receipt.model_name} {receipt.model_digest[:12]}, got "
+            f"{model.name} {model.digest[:12]}; pass the model that drew it"
+        )
+    for field, given in (("dtype", model.dtype), ("device", model.device)):
+        recorded = getattr(receipt, field)
+        if recorded != given:
+            raise ReplayError(
+                f"{field}: drawn with {recorded}, the model is loaded with {given}; load it with "
+                f"{field}={recorded!r}"
+            )
+    return model
+
+
+def _replay_edit(
+    model: Model,
+    record: EditRecord,
+    template: PictureSource | None,
+    mask: PictureSource | None,
+    shared: dict[str, Any],
+) -> Picture:
+    if template is None or mask is None:
+        missing = "template" if template is None else "mask"
+        raise ReplayError(f"{missing}: the picture is an edit; pass the {missing} it started from")
+    source = open_picture(template, "template").convert("RGB")
+    mask_HW = open_mask(mask, size=source.size)
+    given = {"template": source, "mask": Image.fromarray(mask_HW)}
+    for name, picture in given.items():
+        recorded = getattr(record, f"{name}_sha256")
+        if picture_digest(picture) != recorded:
+            raise ReplayError(
+                f"{name}_sha256: another {name} than it was drawn with ({recorded[:12]} recorded); "
+                "pass the same one"
+            )
+    return model.edit(
+        source,
+        mask_HW,
+        feather_pixels=record.feather_pixels,
+        has_source_reference=record.has_source_reference,
+        **shared,
+    )
+
+
+def open_references(references: Sequence[PictureSource]) -> tuple[Image.Image, ...]:
+    """Return the references as RGB pictures, in order. Raises PictureError."""
+    if isinstance(references, str | Path | Image.Image):
+        raise RequestError("references must be a list of pictures, got one; put it in a list")
+    return tuple(
+        open_picture(reference, f"references[{index}]").convert("RGB")
+        for index, reference in enumerate(references)
+    )
+
+
+def open_mask(
+    mask: PictureSource | NDArray[np.bool_], *, size: tuple[int, int]
+) -> NDArray[np.bool_]:
+    """Return the (H, W) pixels of `mask` that may change. Raises PictureError."""
+    if isinstance(mask, np.ndarray):
+        mask = Image.fromarray(mask)
+    return read_mask(open_picture(mask, "mask"), size=size)
+
+
+def _seed(seed: int | None) -> int:
+    return secrets.randbits(DRAWN_SEED_BITS) if seed is None else seed
+
+
+def _device(device: str) -> torch.device:
+    try:
+        chosen = torch.device(device)
+        torch.empty(0, device=chosen)
+    except (RuntimeError, AssertionError) as error:
+        reason = " ".join(str(error).split())[:120]
+        raise UnsupportedError(f"device {device!r} cannot be used ({reason}); use 'cpu'") from None
+    return chosen

@@ -1,0 +1,118 @@
+"""The one host loop: every picture of every family is drawn here.
+
+Knows no family and no device. What acts once per step (progress, cancelling, a constraint on the
+latents) acts here; all state is made in the call and ends with it.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Protocol
+
+import torch
+from PIL.Image import Image
+
+from intonaco.errors import GenerationCancelled
+from intonaco.families.base import Family, Prepared
+from intonaco.families.request import GenerateRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepEvent:
+    """Step `index` of `num_steps` is done, `elapsed_s` seconds after the first one began."""
+
+    index: int
+    num_steps: int
+    elapsed_s: float
+
+
+ProgressCallback = Callable[[StepEvent], bool | None]
+"""Called after each step; False, or raising GenerationCancelled, stops the generation."""
+
+
+class Constraint(Protocol):
+    """Holds part of the latents to something; applied before the first step and after each."""
+
+    def __call__(
+        self, prepared: Prepared, latents: torch.Tensor, sigma_index: int, /
+    ) -> torch.Tensor:
+        """Return `latents`, which are at noise level `prepared.schedule.sigmas[sigma_index]`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerateResult:
+    """What a generation drew, and how.
+
+    Attributes:
+        images: RGB; one, or one per frame.
+        latents: the clean latents in the family's layout, as the decoder read them.
+        sigmas: the noise levels, num_steps + 1 of them.
+        step_ms: wall time of each step in milliseconds.
+        warnings: what the caller should know, one line each.
+    """
+
+    images: tuple[Image, ...]
+    latents: torch.Tensor
+    sigmas: tuple[float, ...]
+    step_ms: tuple[float, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def image(self) -> Image:
+        return self.images[0]
+
+
+def generate(
+    family: Family,
+    request: GenerateRequest,
+    *,
+    progress: ProgressCallback | None = None,
+    constraint: Constraint | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> GenerateResult:
+    """Draw `request`. Raises InputError before any work, GenerationCancelled between steps."""
+    # 1. Check: an impossible request costs nothing.
+    warnings = family.check(request)
+
+    # 2. Encode the prompt, once per guidance branch.
+    conditioning = family.encode(request)
+
+    # 3. Prepare noise, schedule and everything that no step changes.
+    prepared = family.prepare(request, conditioning)
+    schedule = prepared.schedule
+    latents = _constrained(constraint, prepared, prepared.latents, 0)
+
+    # 4. Walk down the noise levels.
+    times_s = [clock()]
+    for step in range(schedule.num_steps):
+        predictions = family.denoise(prepared, latents, step)
+        prediction = family.guide(prepared, predictions)
+        latents = schedule.advance(prediction, latents, step)
+        latents = _constrained(constraint, prepared, latents, step + 1)
+        times_s.append(clock())
+        _report(progress, step, schedule.num_steps, times_s[-1] - times_s[0])
+
+    # 5. Decode.
+    return GenerateResult(
+        images=family.decode(prepared, latents),
+        latents=latents,
+        sigmas=tuple(schedule.sigmas.tolist()),
+        step_ms=tuple(1000 * (after - before) for before, after in pairwise(times_s)),
+        warnings=warnings,
+    )
+
+
+def _constrained(
+    constraint: Constraint | None, prepared: Prepared, latents: torch.Tensor, sigma_index: int
+) -> torch.Tensor:
+    return latents if constraint is None else constraint(prepared, latents, sigma_index)
+
+
+def _report(progress: ProgressCallback | None, step: int, num_steps: int, elapsed_s: float) -> None:
+    if progress is None:
+        return
+    event = StepEvent(index=step, num_steps=num_steps, elapsed_s=elapsed_s)
+    if progress(event) is False:
+        raise GenerationCancelled(f"cancelled after step {step + 1} of {num_steps}")

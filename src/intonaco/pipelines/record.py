@@ -1,0 +1,90 @@
+"""Writes the receipt of a run: what was asked, what drew it, and on what machine."""
+
+import hashlib
+import platform
+from importlib.metadata import version
+
+import torch
+from PIL.Image import Image
+
+from intonaco.families.base import Family
+from intonaco.families.request import GenerateRequest
+from intonaco.pipelines.generate import GenerateResult
+from intonaco.pipelines.reading import picture_digest
+from intonaco.pipelines.receipt import EditRecord, Environment, Receipt
+from intonaco.version import __version__
+
+RECORDED_PACKAGES = ("torch", "diffusers", "transformers", "numpy", "pillow")
+
+
+def make_receipt(
+    family: Family,
+    request: GenerateRequest,
+    result: GenerateResult | None,
+    images: tuple[Image, ...],
+    *,
+    model_name: str,
+    model_digest: str,
+    warnings: tuple[str, ...],
+    is_private: bool,
+    edit_record: EditRecord | None = None,
+) -> Receipt:
+    """Return the receipt of `images`; `result` is None where nothing had to be drawn."""
+    return Receipt(
+        kind="generate" if edit_record is None else "edit",
+        model_name=model_name,
+        model_digest=model_digest,
+        family=family.name,
+        dtype=str(family.dtype).removeprefix("torch."),
+        device=str(family.device),
+        is_private=is_private,
+        prompt=None if is_private else request.prompt,
+        negative_prompt=None if is_private else request.negative_prompt,
+        guidance_scale=request.guidance_scale,
+        seed=request.seed,
+        image_index=request.image_index,
+        width=request.width,
+        height=request.height,
+        num_steps=request.num_steps,
+        num_frames=request.num_frames,
+        sigmas=result.sigmas if result else (),
+        step_ms=tuple(round(ms, 3) for ms in result.step_ms) if result else (),
+        references_sha256=tuple(picture_digest(one) for one in request.references),
+        edit=edit_record,
+        picture_sha256=frames_digest(images),
+        environment=this_environment(),
+        # Warnings quote words of the prompt.
+        warnings=tuple("withheld: private" for _ in warnings) if is_private else warnings,
+    )
+
+
+def frames_digest(images: tuple[Image, ...]) -> str:
+    """Return the digest of a picture, or one over the digests of a film's frames."""
+    if len(images) == 1:
+        return picture_digest(images[0])
+    return hashlib.sha256("".join(picture_digest(one) for one in images).encode()).hexdigest()
+
+
+def this_environment() -> Environment:
+    """Return what of this process the bytes of a picture may depend on."""
+    return Environment(
+        versions={
+            "intonaco": __version__,
+            "python": platform.python_version(),
+            **{package: version(package) for package in RECORDED_PACKAGES},
+        },
+        cpu_capability=torch.backends.cpu.get_cpu_capability(),
+        num_threads=torch.get_num_threads(),
+    )
+
+
+def differences(recorded: Receipt, drawn: Receipt) -> str:
+    """Return what differs between two runs of one request, by field: "torch 2.13.0 -> 2.14.0"."""
+    before, after = recorded.environment, drawn.environment
+    pairs = {
+        **{name: (value, after.versions.get(name)) for name, value in before.versions.items()},
+        "cpu_capability": (before.cpu_capability, after.cpu_capability),
+        "num_threads": (before.num_threads, after.num_threads),
+    }
+    found = [f"{name} {old} -> {new}" for name, (old, new) in pairs.items() if old != new]
+    return ", ".join(found) or "nothing that a receipt records (another processor, or altered)"
