@@ -8,6 +8,7 @@ import torch
 from intonaco.errors import PromptTooLongError
 
 _WORD = re.compile(r"\w+")
+_PLACE = "placeofprompt"
 
 
 class ChatTokenizer:
@@ -37,12 +38,11 @@ class ChatTokenizer:
 
     def unknown_words(self, prompt: str) -> tuple[str, ...]:
         """Return the words of `prompt` that are not one whole token, in order, each once."""
-        words = prompt.strip()
+        # The template may rewrite the prompt, so it is read as the model reads it, between the
+        # template's own words.
+        before, _, after = self._templated(_PLACE).partition(_PLACE)
         text = self._templated(prompt)
-        start = text.rfind(words)
-        if start < 0:  # a template that rewrites the prompt: read the prompt by itself
-            text, start = " " + words, 1
-        end = start + len(words)
+        start, end = len(before), len(text) - len(after)
         offsets = self._tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
         unknown: dict[str, None] = {}
         for word in _WORD.finditer(text, start, end):
