@@ -7,7 +7,10 @@ its scratch folder can be removed. It ends when stdin does. Started by `compiler
 from __future__ import annotations
 
 import os
+import queue
+import signal
 import sys
+import threading
 from pathlib import Path
 from typing import TextIO
 
@@ -46,10 +49,24 @@ def main() -> None:
 
 def serve(requests: TextIO, replies: TextIO) -> None:
     """Answer every request line with a reply line."""
-    for line in requests:
+    pending: queue.SimpleQueue[str] = queue.SimpleQueue()
+    is_busy = threading.Event()
+    threading.Thread(target=_receive, args=(requests, pending, is_busy), daemon=True).start()
+    while line := pending.get():
         reply = compile_one(CompileRequest.model_validate_json(line))
+        is_busy.clear()
         replies.write(reply.model_dump_json() + "\n")
         replies.flush()
+
+
+def _receive(requests: TextIO, pending: queue.SimpleQueue[str], is_busy: threading.Event) -> None:
+    """Queue each line, then an empty one; end at once, compilers included, if the parent is gone."""
+    for line in requests:
+        is_busy.set()
+        pending.put(line)
+    if is_busy.is_set():
+        os.killpg(os.getpgid(0), signal.SIGKILL)
+    pending.put("")
 
 
 def compile_one(request: CompileRequest) -> CompileReply:

@@ -1,0 +1,348 @@
+"""The programs of FLUX.2 klein, as specs: text encoder, denoiser in pieces, encoder, decoder.
+
+A pure function of the checkpoint's configuration, its tensors' shapes and the shapes of a request.
+Imports neither torch nor a model class.
+
+Shape letters: I image tokens (those of references included), T text tokens, L = T + I, M model dim,
+C channels of a token, D head dim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from intonaco.backends.spec import DtypeName, Precision, ProgramSpec, TensorSpec
+from intonaco.programs.presharding import Header
+
+BUILDERS = "intonaco.families.flux2_builders"
+SOURCES = ("intonaco.families.flux2_modules", "intonaco.programs.int8")
+# What a processor of one slow core does; it only bounds how long one call holds the lock.
+ASSUMED_FLOPS_PER_S = 30e9
+MAX_CALL_S = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSpec:
+    """A block group: its program, and which tensors of the denoiser's file it binds."""
+
+    spec: ProgramSpec
+    first_block: int
+    stack: str
+
+    def names(self) -> dict[str, str]:
+        """Return the name in the denoiser's file of each constant of the program."""
+        return {item.name: self._file_name(item.name) for item in self.spec.constants}
+
+    def _file_name(self, name: str) -> str:
+        _, index, rest = name.split(".", 2)
+        return f"{self.stack}.{self.first_block + int(index)}.{rest}"
+
+
+@dataclass(frozen=True, slots=True)
+class DenoiserSpecs:
+    """The denoiser as a chain: prologue, double-stream groups, single-stream groups, epilogue."""
+
+    prologue: ProgramSpec
+    double: tuple[GroupSpec, ...]
+    single: tuple[GroupSpec, ...]
+    epilogue: ProgramSpec
+
+    @property
+    def all(self) -> tuple[ProgramSpec, ...]:
+        """Every program in the order of calls; groups of one kind have equal specs."""
+        groups = (group.spec for group in (*self.double, *self.single))
+        return (self.prologue, *groups, self.epilogue)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DenoiserShape:
+    """The lengths that a denoiser program is compiled for."""
+
+    num_image_tokens: int
+    num_text_tokens: int
+
+    @property
+    def length(self) -> int:
+        """L, the length of the joint sequence."""
+        return self.num_image_tokens + self.num_text_tokens
+
+
+def activation_dtype(precision: Precision) -> DtypeName:
+    """Return the dtype of activations: 16 bits unless the precision is float32."""
+    return "float32" if precision == "float32" else "bfloat16"
+
+
+def denoiser_specs(
+    config: Mapping[str, Any],
+    header: Header,
+    shape: DenoiserShape,
+    *,
+    precision: Precision = "float32",
+    group_size: int | None = None,
+) -> DenoiserSpecs:
+    """Return the denoiser's programs; `group_size` None chooses one by `default_group_size`."""
+    if group_size is None:
+        group_size = default_group_size(config, shape)
+    plan = _Plan(dict(config), header, shape, precision)
+    return DenoiserSpecs(
+        prologue=plan.prologue(),
+        double=plan.groups("transformer_blocks", config["num_layers"], group_size),
+        single=plan.groups("single_transformer_blocks", config["num_single_layers"], group_size),
+        epilogue=plan.epilogue(),
+    )
+
+
+def default_group_size(config: Mapping[str, Any], shape: DenoiserShape) -> int:
+    """Return how many blocks one call may hold, so that it ends within `MAX_CALL_S`.
+
+    Counts multiplications of the linear layers and of attention for a single-stream block; a
+    double-stream block does as many.
+    """
+    model_dim = config["num_attention_heads"] * config["attention_head_dim"]
+    linear = model_dim * model_dim * (4 + 3 * config["mlp_ratio"])
+    attention = 2 * shape.length * model_dim
+    block_s = 2 * shape.length * (linear + attention) / ASSUMED_FLOPS_PER_S
+    return max(1, int(MAX_CALL_S / block_s))
+
+
+def split_blocks(num_blocks: int, group_size: int) -> list[int]:
+    """Return group sizes that add up to `num_blocks`: as few groups, then as few kinds, as can be.
+
+    >>> split_blocks(6, 4), split_blocks(6, 6), split_blocks(7, 3)
+    ([3, 3], [6], [3, 3, 1])
+    """
+    if num_blocks <= 0:
+        return []
+    num_groups = -(-num_blocks // group_size)
+    if num_blocks % num_groups == 0:
+        return [num_blocks // num_groups] * num_groups
+    size = -(-num_blocks // num_groups)
+    return [size] * (num_blocks // size) + [num_blocks % size] * (num_blocks % size > 0)
+
+
+def text_encoder_spec(
+    config: Mapping[str, Any],
+    header: Header,
+    *,
+    out_layers: tuple[int, ...],
+    num_text_tokens: int,
+    precision: Precision = "float32",
+) -> ProgramSpec:
+    """Return the text encoder's program: ids and mask (1, T) to embeddings (1, T, layers * M)."""
+    tokens = (1, num_text_tokens)
+    width = len(out_layers) * config["hidden_size"]
+    return ProgramSpec(
+        component="text_encoder",
+        builder=f"{BUILDERS}:build_text_encoder",
+        config={"text_config": _plain(config), "out_layers": list(out_layers)},
+        precision=precision,
+        inputs=(
+            TensorSpec(name="input_ids", shape=tokens, dtype="int64"),
+            TensorSpec(name="attention_mask", shape=tokens, dtype="int64"),
+        ),
+        outputs=(_value("embeddings", (*tokens, width), activation_dtype(precision)),),
+        constants=header.under(""),
+        sources=SOURCES,
+        libraries=("transformers", "diffusers"),
+    )
+
+
+def decoder_spec(
+    config: Mapping[str, Any],
+    header: Header,
+    *,
+    rows: int,
+    columns: int,
+    precision: Precision = "float32",
+) -> ProgramSpec:
+    """Return the decoder's program: latents (1, C, rows, columns) to pixels (1, 3, H, W)."""
+    return _autoencoder_spec("decoder", config, header, rows, columns, precision)
+
+
+def encoder_spec(
+    config: Mapping[str, Any],
+    header: Header,
+    *,
+    rows: int,
+    columns: int,
+    precision: Precision = "float32",
+) -> ProgramSpec:
+    """Return the encoder's program: pixels (1, 3, H, W) to latents (1, C, rows, columns)."""
+    return _autoencoder_spec("encoder", config, header, rows, columns, precision)
+
+
+def _autoencoder_spec(
+    component: str,
+    config: Mapping[str, Any],
+    header: Header,
+    rows: int,
+    columns: int,
+    precision: Precision,
+) -> ProgramSpec:
+    dtype = activation_dtype(precision)
+    pixels_per_token = 2 ** len(config["block_out_channels"])
+    latents = _value("latents", (1, 4 * config["latent_channels"], rows, columns), dtype)
+    height, width = rows * pixels_per_token, columns * pixels_per_token
+    pixels = _value("pixels", (1, 3, height, width), dtype)
+    inputs, outputs = (latents, pixels) if component == "decoder" else (pixels, latents)
+    return ProgramSpec(
+        component=component,
+        builder=f"{BUILDERS}:build_{component}",
+        config={"autoencoder_config": _plain(config)},
+        # Convolutions keep 16-bit weights: they are a small part, and the most delicate one.
+        precision="bfloat16" if precision == "w8a16" else precision,
+        inputs=(inputs,),
+        outputs=(outputs,),
+        constants=header.under(""),
+        sources=SOURCES,
+        libraries=("diffusers",),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    config: dict[str, Any]
+    header: Header
+    shape: DenoiserShape
+    precision: Precision
+
+    @property
+    def dtype(self) -> DtypeName:
+        return activation_dtype(self.precision)
+
+    @property
+    def model_dim(self) -> int:
+        return self.config["num_attention_heads"] * self.config["attention_head_dim"]
+
+    def prologue(self) -> ProgramSpec:
+        image, text = self.shape.num_image_tokens, self.shape.num_text_tokens
+        return self._spec(
+            "prologue",
+            config=self._edge_config(),
+            inputs=(
+                self._tensor("hidden_states", image, self.config["in_channels"]),
+                _value("timestep", (1,), self.dtype),
+                self._tensor("encoder_hidden_states", text, self.config["joint_attention_dim"]),
+                TensorSpec(name="img_ids", shape=(1, image, 4), dtype="int64"),
+                TensorSpec(name="txt_ids", shape=(1, text, 4), dtype="int64"),
+            ),
+            outputs=(
+                self._tensor("hidden", image, self.model_dim),
+                self._tensor("context", text, self.model_dim),
+                _value("temb", (1, self.model_dim), self.dtype),
+                *self._modulation("mod_image", 6),
+                *self._modulation("mod_text", 6),
+                *self._modulation("mod_single", 3),
+                *self._rotary(),
+            ),
+            constants=self.header.under(
+                "x_embedder.", "context_embedder.", "time_guidance_embed.",
+                "double_stream_modulation_img.", "double_stream_modulation_txt.",
+                "single_stream_modulation.",
+            ),
+        )  # fmt: skip
+
+    def epilogue(self) -> ProgramSpec:
+        return self._spec(
+            "epilogue",
+            config={**self._edge_config(), "num_text_tokens": self.shape.num_text_tokens},
+            inputs=(
+                self._tensor("joint", self.shape.length, self.model_dim),
+                _value("temb", (1, self.model_dim), self.dtype),
+            ),
+            outputs=(
+                self._tensor("prediction", self.shape.num_image_tokens, self.config["in_channels"]),
+            ),
+            constants=self.header.under("norm_out.", "proj_out."),
+        )
+
+    def groups(self, stack: str, num_blocks: int, group_size: int) -> tuple[GroupSpec, ...]:
+        groups: list[GroupSpec] = []
+        first_block = 0
+        for size in split_blocks(num_blocks, group_size):
+            groups.append(GroupSpec(self._group(stack, first_block, size), first_block, stack))
+            first_block += size
+        return tuple(groups)
+
+    def _group(self, stack: str, first_block: int, size: int) -> ProgramSpec:
+        is_double = stack == "transformer_blocks"
+        streams = (
+            self._tensor("hidden", self.shape.num_image_tokens, self.model_dim),
+            self._tensor("context", self.shape.num_text_tokens, self.model_dim),
+        )
+        joint = (self._tensor("joint", self.shape.length, self.model_dim),)
+        modulation = (
+            (*self._modulation("mod_image", 6), *self._modulation("mod_text", 6))
+            if is_double
+            else self._modulation("mod_single", 3)
+        )
+        return self._spec(
+            f"{'double' if is_double else 'single'}[{size}]",
+            function="double_group" if is_double else "single_group",
+            config={
+                **{name: self.config[name] for name in BLOCK_KEYS},
+                "num_blocks": size,
+            },
+            inputs=(*(streams if is_double else joint), *modulation, *self._rotary()),
+            outputs=streams if is_double else joint,
+            constants=self._group_constants(stack, first_block, size),
+        )
+
+    def _group_constants(self, stack: str, first_block: int, size: int) -> tuple[TensorSpec, ...]:
+        constants: list[TensorSpec] = []
+        for index in range(size):
+            prefix = f"{stack}.{first_block + index}."
+            constants += [
+                item.model_copy(update={"name": f"blocks.{index}.{item.name.removeprefix(prefix)}"})
+                for item in self.header.under(prefix)
+            ]
+        return tuple(constants)
+
+    def _spec(self, piece: str, *, function: str | None = None, **fields: Any) -> ProgramSpec:
+        return ProgramSpec(
+            component=f"denoiser/{piece}",
+            builder=f"{BUILDERS}:build_{function or piece}",
+            precision=self.precision,
+            sources=SOURCES,
+            libraries=("diffusers",),
+            **fields,
+        )
+
+    def _edge_config(self) -> dict[str, Any]:
+        # The edges have no blocks; their number must not enter the key.
+        edge = {name: _plain(self.config[name]) for name in EDGE_KEYS if name in self.config}
+        return {"transformer_config": {**edge, "num_layers": 0, "num_single_layers": 0}}
+
+    def _tensor(self, name: str, length: int, width: int) -> TensorSpec:
+        return _value(name, (1, length, width), self.dtype)
+
+    def _modulation(self, name: str, num_parts: int) -> tuple[TensorSpec, ...]:
+        return (_value(name, (1, num_parts * self.model_dim), self.dtype),)
+
+    def _rotary(self) -> tuple[TensorSpec, ...]:
+        shape = (self.shape.length, self.config["attention_head_dim"])
+        return tuple(_value(name, shape, "float32") for name in ("rotary_cos", "rotary_sin"))
+
+
+BLOCK_KEYS = ("num_attention_heads", "attention_head_dim", "mlp_ratio", "eps")
+EDGE_KEYS = (
+    "patch_size", "in_channels", "out_channels", "attention_head_dim", "num_attention_heads",
+    "joint_attention_dim", "timestep_guidance_channels", "mlp_ratio", "axes_dims_rope",
+    "rope_theta", "eps", "guidance_embeds",
+)  # fmt: skip
+
+
+def _value(name: str, shape: tuple[int, ...], dtype: DtypeName) -> TensorSpec:
+    return TensorSpec(name=name, shape=shape, dtype=dtype)
+
+
+def _plain(config: Any) -> Any:
+    """Return JSON values without the private keys that say where a configuration came from."""
+    if isinstance(config, Mapping):
+        items = ((str(name), value) for name, value in config.items())
+        return {name: _plain(value) for name, value in items if not name.startswith("_")}
+    if isinstance(config, list | tuple):
+        return [_plain(value) for value in config]
+    return config

@@ -1,0 +1,97 @@
+"""Compiling across processes: once for all, and no trace of one that was killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from intonaco.backends.registry import make_backend
+from intonaco.errors import CompileError
+from intonaco.programs.compiler import ensure_programs
+from intonaco.programs.store import ArtifactStore
+from tests.support.program_builders import affine_spec, simple_spec
+
+ENSURE = """
+import sys
+from pathlib import Path
+from intonaco.backends.registry import make_backend
+from intonaco.programs.compiler import ensure_programs
+from intonaco.programs.store import ArtifactStore
+from tests.support import program_builders
+
+spec = eval(sys.argv[2], vars(program_builders))
+ensure_programs(
+    ArtifactStore(Path(sys.argv[1])), make_backend("inductor"), [spec],
+    progress=lambda event: print(event.phase, flush=True),
+)
+"""
+# A compile takes ten seconds on an idle machine; the deadline only ends a test that hangs.
+DEADLINE_S = 500.0
+pytestmark = pytest.mark.timeout(DEADLINE_S + 100)
+
+
+def start(store: ArtifactStore, spec: str) -> subprocess.Popen[str]:
+    """Start a process that needs the program of `spec`, a call of a function of our builders."""
+    return subprocess.Popen(
+        [sys.executable, "-c", ENSURE, str(store.root), spec],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": "."},
+    )
+
+
+def ends(pid: int) -> bool:
+    """Wait until the process `pid`, not a child of ours, has ended."""
+    deadline = time.monotonic() + DEADLINE_S
+    while time.monotonic() < deadline:
+        state = subprocess.run(
+            ["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False
+        ).stdout
+        if not state or state.startswith("Z"):
+            return True
+    return False
+
+
+def children(pid: int) -> list[int]:
+    result = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True)
+    return [int(text) for text in result.stdout.split()]
+
+
+def test_two_processes_that_need_the_same_program_compile_it_once(tmp_path):
+    store = ArtifactStore(tmp_path)
+    first = start(store, "affine_spec()")
+    assert first.stdout.readline() == "compiling\n"
+    second = start(store, "affine_spec()")
+    phases = [process.communicate(timeout=DEADLINE_S)[0].split() for process in (first, second)]
+    assert phases == [["compiled"], ["waiting", "found"]]
+
+
+def test_a_killed_compile_blocks_nothing_and_leaves_nothing(tmp_path):
+    store = ArtifactStore(tmp_path)
+    process = start(store, "simple_spec('slow')")
+    assert process.stdout.readline() == "compiling\n"
+    (worker,) = children(process.pid)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert ends(worker), "the worker outlives its parent"
+    store.sweep()
+    assert (store.manifests(), list((tmp_path / ".scratch").iterdir())) == ([], [])
+    with store.lock("any") as lock:
+        lock.acquire(timeout=0)
+
+
+def test_a_module_that_cannot_be_traced_names_its_component(tmp_path):
+    store = ArtifactStore(tmp_path)
+    with pytest.raises(CompileError, match=r"'test/failing' does not compile: "):
+        ensure_programs(store, make_backend("inductor"), [simple_spec("failing")])
+    assert (store.manifests(), list((tmp_path / ".scratch").iterdir())) == ([], [])
+
+
+def test_an_undeclared_constant_is_refused(tmp_path):
+    spec = affine_spec()
+    spec = spec.model_copy(update={"constants": spec.constants[:-1]})
+    with pytest.raises(CompileError, match=r"does not declare: table; declare them"):
+        ensure_programs(ArtifactStore(tmp_path), make_backend("inductor"), [spec])
