@@ -12,7 +12,7 @@ from intonaco.cli.replay import replay
 from intonaco.version import __version__
 
 INTRODUCTION = """
-Draw pictures from words, edit them, and draw the same bytes again.
+Draw pictures from words, edit them, and draw the same pixels again.
 
 A small model is built in, so this works at once:
 

@@ -12,6 +12,8 @@ from intonaco.cli import drawing, options
 from intonaco.cli.terminal import Terminal
 
 if TYPE_CHECKING:
+    from PIL.Image import Image
+
     from intonaco.cli.demo_plan import DemoPlan, DrawnEdit
     from intonaco.cli.terminal import PictureProgress
     from intonaco.model import Model
@@ -93,7 +95,7 @@ def draw_all(
     return tuple(drawn.values())
 
 
-def lay_out(plan: "DemoPlan", drawn: Sequence[Drawn], folder: Path):
+def lay_out(plan: "DemoPlan", drawn: Sequence[Drawn], folder: Path) -> "Image":
     """Return the contact sheet: the drawn pictures, then one row per edit with what went into it."""
     from intonaco.quality.report import Tile, arrange, contact_sheet
 
@@ -126,7 +128,7 @@ def _draw_edit(
     return model.edit(
         _template_path(edit, drawn, folder),
         folder / edit.mask_file,
-        prompt=edit.prompt,
+        prompt=edit.prompt or None,
         references=[folder / name for name in edit.reference_files],
         seed=edit.seed,
         progress=progress.of_picture(index, edit.title.lower()),
@@ -145,18 +147,17 @@ def _save(picture: "Picture", path: Path, title: str, prompt: str) -> Drawn:
 
 
 def _edit_row(edit: "DrawnEdit", drawn: Mapping[str, Drawn], folder: Path) -> "Row":
-    from PIL import Image
-
+    from intonaco.pipelines.mask import read_mask
+    from intonaco.pipelines.reading import open_picture
     from intonaco.quality.report import Row, Tile, mark_region
 
-    template = Image.open(_template_path(edit, drawn, folder)).convert("RGB")
+    template = open_picture(_template_path(edit, drawn, folder), "template").convert("RGB")
+    mask = open_picture(folder / edit.mask_file, "mask")
+    marked = mark_region(template, read_mask(mask, size=template.size))
     tiles = [
-        Tile(
-            image=mark_region(template, drawing.read_mask(folder / edit.mask_file)),
-            caption="template, what may change marked",
-        ),
+        Tile(image=marked, caption="template, what may change marked"),
         *(
-            Tile(image=Image.open(folder / name).convert("RGB"), caption="reference")
+            Tile(image=open_picture(folder / name, "reference").convert("RGB"), caption="reference")
             for name in edit.reference_files
         ),
         Tile(image=drawn[edit.name].picture.image, caption=edit.prompt or "edited"),
@@ -168,7 +169,7 @@ def _report(terminal: Terminal, drawn: Sequence[Drawn], sheet: Path, *, seconds:
     width = max(len(str(item.path)) for item in drawn)
     title_width = max(len(item.title) for item in drawn)
     for item in drawn:
-        draw_s = sum(item.picture.receipt.step_times_ms) / 1000
+        draw_s = sum(item.picture.receipt.step_ms) / 1000
         terminal.say(
             f"{item.path!s:{width}}  {item.title:{title_width}}  {draw_s:5.2f} s  {item.prompt}"
         )

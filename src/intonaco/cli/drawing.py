@@ -1,6 +1,9 @@
 """What `generate`, `edit`, `replay` and `demo` share: load a model, check the output, save, report."""
 
+import io
+import shlex
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,6 +11,8 @@ from intonaco.cli.terminal import Terminal
 from intonaco.errors import SaveError
 
 if TYPE_CHECKING:
+    from PIL.Image import Image
+
     from intonaco.model import Model
     from intonaco.pipelines.picture import Picture
 
@@ -51,24 +56,57 @@ def check_folder(folder: Path) -> None:
 
 
 def finish(
-    terminal: Terminal, picture: "Picture", *, output: Path | None, writes_receipt: bool
-) -> Path:
-    """Save `picture`, print where it is and how to get it again; return its path."""
-    receipt = picture.receipt
-    path = output or Path(f"picture-{receipt.seed}.png")
+    terminal: Terminal,
+    picture: "Picture",
+    *,
+    output: Path | None,
+    writes_receipt: bool,
+    replay_words: Sequence[str] = (),
+) -> None:
+    """Save `picture`, print where it is and how to draw it again.
+
+    `replay_words` are the words that `intonaco replay` needs besides the picture.
+    """
+    path = output or Path(f"picture-{picture.receipt.seed}.png")
     for warning in picture.warnings:
         terminal.warn(warning)
     picture.save(path, receipt_beside=writes_receipt)
     terminal.say(describe(picture, path))
-    terminal.say(f"the same bytes again: intonaco replay {path}")
+    terminal.say(
+        f"the same pixels again: {shlex.join(['intonaco', 'replay', str(path), *replay_words])}"
+    )
     terminal.result(as_json(picture, path))
-    return path
+
+
+def replay_words(
+    *,
+    model: str | None,
+    references: Sequence[Path],
+    prompt_if_private: str | None = None,
+    template: Path | None = None,
+    mask: Path | None = None,
+) -> list[str]:
+    """Return the options without which a picture's receipt cannot be drawn again."""
+    given = {
+        "--model": [model],
+        "--template": [template],
+        "--mask": [mask],
+        "--reference": references,
+        "--prompt": [prompt_if_private],
+    }
+    return [
+        word
+        for option, values in given.items()
+        for value in values
+        if value is not None
+        for word in (option, str(value))
+    ]
 
 
 def describe(picture: "Picture", path: Path) -> str:
     """Return what was drawn, in one line for a person."""
     receipt = picture.receipt
-    seconds = sum(receipt.step_times_ms) / 1000
+    seconds = sum(receipt.step_ms) / 1000
     return (
         f"{path}: {receipt.width}x{receipt.height}, seed {receipt.seed}, "
         f"{receipt.num_steps} steps in {seconds:.2f} s"
@@ -82,3 +120,12 @@ def as_json(picture: "Picture", path: Path) -> dict[str, object]:
         "warnings": list(picture.warnings),
         "receipt": picture.receipt.model_dump(mode="json"),
     }
+
+
+def save_png(image: "Image", path: Path) -> None:
+    """Write `image` whole or not at all. Raises `SaveError`."""
+    from intonaco.pipelines.picture import write_files
+
+    encoded = io.BytesIO()
+    image.save(encoded, format="PNG")
+    write_files({path: encoded.getvalue()})

@@ -19,7 +19,7 @@ Mask = Annotated[
     ),
 ]
 Prompt = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--prompt",
         "-p",
@@ -33,7 +33,7 @@ Prompt = Annotated[
 def edit(
     template: Template,
     mask: Mask,
-    prompt: Prompt = "",
+    prompt: Prompt = None,
     model: options.Model = None,
     seed: options.Seed = None,
     steps: options.Steps = None,
@@ -68,6 +68,14 @@ def edit(
                 references=reference or [],
                 seed=seed_number,
                 num_steps=num_steps,
+                is_private=private,
                 progress=progress.of_picture(0),
             )
-        drawing.finish(terminal, picture, output=output, writes_receipt=receipt)
+        again = drawing.replay_words(
+            model=model,
+            references=reference or [],
+            prompt_if_private=prompt if private else None,
+            template=template,
+            mask=mask,
+        )
+        drawing.finish(terminal, picture, output=output, writes_receipt=receipt, replay_words=again)

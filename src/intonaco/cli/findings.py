@@ -7,10 +7,11 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from intonaco.cli.places import STORE_VARIABLE, artifact_store_folder
 from intonaco.errors import IntonacoError
 
 MIN_MEMORY_GIB = 2.0
@@ -41,6 +42,7 @@ def examine(model_folder: str | None) -> tuple[Finding, ...]:
     checks: tuple[Callable[[], Finding], ...] = (
         find_python,
         find_processor,
+        find_bfloat16,
         find_memory,
         find_torch,
         find_compiler,
@@ -66,13 +68,26 @@ def find_python() -> Finding:
 
 
 def find_processor() -> Finding:
-    """Cores that this process may use, and the vector instructions that compiled code may use."""
+    """Cores that this process may use, and the processor's name."""
     if hasattr(os, "sched_getaffinity"):
         num_cores = len(os.sched_getaffinity(0))
     else:
         num_cores = os.cpu_count() or 1
-    name = _processor_name(Path("/proc/cpuinfo"))
+    name = _processor_fields().get("model name") or platform.processor() or platform.machine()
     return Finding(name="processor", is_ok=True, value=f"{num_cores} cores, {name}")
+
+
+def find_bfloat16() -> Finding:
+    """Whether the processor computes in bfloat16 itself."""
+    fields = _processor_fields()
+    flags = set(fields.get("flags", fields.get("Features", "")).split())
+    found = [flag for flag in ("amx_bf16", "avx512_bf16", "bf16") if flag in flags]
+    return Finding(
+        name="bfloat16",
+        is_ok=bool(found),
+        value=f"in the processor: {', '.join(found)}" if found else "emulated by this processor",
+        remedy="nothing to do: --dtype float32, the default, suits this processor better",
+    )
 
 
 def find_memory() -> Finding:
@@ -150,9 +165,7 @@ def find_plots() -> Finding:
 
 def find_store() -> Finding:
     """The artifact store, where compiled programs are kept."""
-    from intonaco.programs.store import default_store_folder
-
-    folder = default_store_folder()
+    folder = artifact_store_folder()
     existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
     is_ok = existing.is_dir() and os.access(existing, os.W_OK)
     free_gib = shutil.disk_usage(existing).free / GIB
@@ -160,17 +173,19 @@ def find_store() -> Finding:
         name="artifact store",
         is_ok=is_ok,
         value=f"{folder}, {free_gib:.1f} GiB free" if is_ok else f"{folder} cannot be written",
-        remedy="choose a folder of yours with INTONACO_STORE=FOLDER",
+        remedy=f"choose a folder of yours with {STORE_VARIABLE}=FOLDER",
     )
 
 
-def find_model(folder: str | None) -> Finding:
-    """The model that would draw, and the digest of its weights."""
-    from intonaco.model import locate_model, revision_digest
+def find_model(source: str | None) -> Finding:
+    """The model that would draw, and the digest of its files. Downloads nothing."""
+    from intonaco.families.checkpoint import read_checkpoint, revision_digest
+    from intonaco.families.source import shipped_folder
 
+    folder = shipped_folder() if source is None else Path(source)
     try:
-        path = locate_model(folder)
-        digest = revision_digest(path)
+        checkpoint = read_checkpoint(folder)
+        digest = revision_digest(checkpoint)
     except IntonacoError as error:
         return Finding(
             name="model",
@@ -179,7 +194,8 @@ def find_model(folder: str | None) -> Finding:
             value=str(error),
             remedy="name a folder in diffusers' format with --model FOLDER",
         )
-    return Finding(name="model", is_ok=True, is_needed=True, value=f"{path}, digest {digest[:16]}")
+    value = f"{checkpoint.name}, {checkpoint.class_name}, digest {digest[:16]}, in {folder}"
+    return Finding(name="model", is_ok=True, is_needed=True, value=value)
 
 
 def _find_package(name: str, *, extra: str, purpose: str) -> Finding:
@@ -191,19 +207,11 @@ def _find_package(name: str, *, extra: str, purpose: str) -> Finding:
     )
 
 
-def _processor_name(cpuinfo: Path) -> str:
+def _processor_fields(cpuinfo: Path = Path("/proc/cpuinfo")) -> dict[str, str]:
+    """Return what Linux says of the first core; nothing on other systems."""
     lines = cpuinfo.read_text().splitlines() if cpuinfo.is_file() else []
-    fields = dict(_fields_of(lines))
-    name = fields.get("model name") or platform.processor() or platform.machine()
-    flags = set(fields.get("flags", fields.get("Features", "")).split())
-    wanted = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "asimd", "sve", "bf16")
-    return ", ".join([name, *(flag for flag in wanted if flag in flags)])
-
-
-def _fields_of(lines: list[str]) -> Iterator[tuple[str, str]]:
-    for line in reversed(lines):
-        name, _, value = line.partition(":")
-        yield name.strip(), value.strip()
+    pairs = (line.partition(":") for line in reversed(lines))
+    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def _first_line_of(compiler: str) -> str:

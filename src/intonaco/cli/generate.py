@@ -34,7 +34,7 @@ def generate(
         intonaco generate "a girl in this dress" --reference dress.png
         intonaco generate "a boy at night" --steps 4 --size 192x192 --json
 
-    The picture carries a receipt: 'intonaco replay boy.png' draws the same bytes again.
+    The picture carries a receipt: 'intonaco replay boy.png' draws the same pixels again.
     """
     terminal = Terminal(is_json=json, is_debug=debug)
     with terminal.reporting():
@@ -51,6 +51,12 @@ def generate(
                 height=size_px[1] if size_px else None,
                 num_steps=num_steps,
                 references=reference or [],
+                is_private=private,
                 progress=progress.of_picture(0),
             )
-        drawing.finish(terminal, picture, output=output, writes_receipt=receipt)
+        again = drawing.replay_words(
+            model=model,
+            references=reference or [],
+            prompt_if_private=prompt if private else None,
+        )
+        drawing.finish(terminal, picture, output=output, writes_receipt=receipt, replay_words=again)

@@ -9,31 +9,76 @@ from intonaco.cli import drawing, options
 from intonaco.cli.terminal import Terminal
 
 Picture = Annotated[Path, typer.Argument(metavar="PICTURE", help="A PNG that intonaco drew.")]
+Prompt = Annotated[
+    str | None,
+    typer.Option(
+        "--prompt",
+        "-p",
+        metavar="TEXT",
+        help="The prompt, where the receipt was kept private.",
+        rich_help_panel=options.PICTURE,
+    ),
+]
+Template = Annotated[
+    Path | None,
+    typer.Option(
+        "--template",
+        metavar="FILE",
+        help="The picture that was edited, where it was an edit.",
+        rich_help_panel=options.PICTURE,
+    ),
+]
+Mask = Annotated[
+    Path | None,
+    typer.Option(
+        "--mask",
+        metavar="FILE",
+        help="The mask of the edit.",
+        rich_help_panel=options.PICTURE,
+    ),
+]
 
 
 def replay(
     picture: Picture,
     model: options.Model = None,
+    prompt: Prompt = None,
+    template: Template = None,
+    mask: Mask = None,
+    reference: options.References = None,
     output: options.Output = None,
     json: options.IsJson = False,
     debug: options.IsDebug = False,
 ) -> None:
-    """Draw the same bytes again, from the receipt in a picture.
+    """Draw the same pixels again, from the receipt in a picture.
 
-    Model, seed, prompt, size and steps come from the receipt. Where the same bytes cannot be had
-    (another model, a prompt that was kept private) the error says which field stands in the way.
+    Seed, size, steps and, unless it is private, the prompt come from the receipt; pictures that went
+    in (references, template, mask) are given again, and compared with what the receipt says of them.
+    Where the same pixels cannot be had, the error names the field that stands in the way.
 
     Examples:
 
         intonaco replay picture-7.png
         intonaco replay picture-7.png --output again.png --json
+        intonaco replay edited.png --template girl.png --mask dress.png
     """
     terminal = Terminal(is_json=json, is_debug=debug)
     with terminal.reporting():
         path = output or picture.with_name(f"{picture.stem}-replay.png")
         drawing.check_output(path)
-        with terminal.waiting("drawing again"):
+        with terminal.waiting("loading the model"):
             import intonaco
-
-            again = intonaco.replay(picture, model=model)
-        drawing.finish(terminal, again, output=path, writes_receipt=False)
+        with terminal.progress("drawing again") as progress:
+            again = intonaco.replay(
+                picture,
+                model=model,
+                prompt=prompt,
+                references=reference or [],
+                template=template,
+                mask=mask,
+                progress=progress.of_picture(0),
+            )
+        again.save(path)
+        terminal.say(drawing.describe(again, path))
+        terminal.say(f"the same pixels as {picture}")
+        terminal.result(drawing.as_json(again, path))
