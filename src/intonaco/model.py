@@ -270,8 +270,12 @@ def replay(
         "progress": progress,
     }
     if receipt.edit is None:
-        size = {"width": receipt.width, "height": receipt.height, "num_frames": receipt.num_frames}
-        picture = loaded.generate(**shared, **size)
+        shared |= {
+            "width": receipt.width,
+            "height": receipt.height,
+            "num_frames": receipt.num_frames,
+        }
+        picture = loaded.generate(**shared)
     else:
         picture = _replay_edit(loaded, receipt.edit, template, mask, shared)
     if picture.receipt.picture_sha256 != receipt.picture_sha256:

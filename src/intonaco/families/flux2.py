@@ -14,8 +14,10 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from diffusers import FlowMatchEulerDiscreteScheduler
 from diffusers.pipelines.flux2.image_processor import Flux2ImageProcessor
+from diffusers.schedulers.scheduling_flow_match_euler_discrete import (
+    FlowMatchEulerDiscreteScheduler,
+)
 from numpy.typing import NDArray
 from PIL.Image import Image, Resampling
 
@@ -223,7 +225,7 @@ class Flux2Family:
         return {**inputs, "reference_latents": torch.cat(packed, dim=1)} if packed else inputs
 
     def _new_schedule(self, *, num_tokens: int, num_steps: int) -> Schedule:
-        scheduler: Any = FlowMatchEulerDiscreteScheduler.from_config(self.scheduler_settings)
+        scheduler: Any = FlowMatchEulerDiscreteScheduler.from_config(dict(self.scheduler_settings))
         scheduler.set_timesteps(
             sigmas=np.linspace(1.0, 1 / num_steps, num_steps),
             mu=shift_exponent(num_tokens, num_steps),
@@ -256,7 +258,8 @@ def pack(latents_BCYX: torch.Tensor) -> torch.Tensor:
 
 def unpack(latents_BIC: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
     """Return (B, C, Y, X), contiguous: the inverse of `pack`."""
-    return latents_BIC.permute(0, 2, 1).unflatten(2, (rows, columns)).contiguous()
+    batch, _, channels = latents_BIC.shape
+    return latents_BIC.permute(0, 2, 1).reshape(batch, channels, rows, columns).contiguous()
 
 
 def position_ids(*, time: int = 0, rows: int = 1, columns: int = 1, text: int = 1) -> torch.Tensor:

@@ -3,20 +3,20 @@
 Each wrapper is a module of its own, from plain tensors to one tensor, so it can be exported whole.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from diffusers import (
-    AutoencoderKLFlux2,
+from diffusers.models.autoencoders.autoencoder_kl_flux2 import AutoencoderKLFlux2
+from diffusers.models.transformers.transformer_flux2 import Flux2Transformer2DModel
+from diffusers.schedulers.scheduling_flow_match_euler_discrete import (
     FlowMatchEulerDiscreteScheduler,
-    Flux2Transformer2DModel,
 )
 from torch import nn
-from transformers import Qwen2TokenizerFast, Qwen3ForCausalLM
+from transformers import Qwen2Tokenizer, Qwen3ForCausalLM
 from transformers.utils import logging as transformers_logging
 
 from intonaco.errors import CheckpointError
@@ -84,13 +84,14 @@ class Denoiser(nn.Module):
 class PictureEncoder(nn.Module):
     """Pixels (B, 3, H, W) in -1..1 to normalized latents (B, 4 * latent channels, Y, X)."""
 
-    def __init__(self, autoencoder: AutoencoderKLFlux2) -> None:
+    def __init__(self, autoencoder: Any) -> None:
         super().__init__()
         self.autoencoder = autoencoder
 
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:
-        latents = self.autoencoder.encode(pixels, return_dict=False)[0].mode()
-        grid = latents.unflatten(3, (-1, 2)).unflatten(2, (-1, 2))  # (B, c, Y, 2, X, 2)
+        planes: torch.Tensor = self.autoencoder.encode(pixels, return_dict=False)[0].mode()
+        batch, channels, height, width = planes.shape
+        grid = planes.reshape(batch, channels, height // 2, 2, width // 2, 2)
         tokens = grid.permute(0, 1, 3, 5, 2, 4).flatten(1, 3)
         mean, deviation = _statistics(self.autoencoder, tokens)
         return (tokens - mean) / deviation
@@ -99,20 +100,19 @@ class PictureEncoder(nn.Module):
 class PictureDecoder(nn.Module):
     """Normalized latents (B, 4 * latent channels, Y, X) to pixels (B, 3, H, W) in -1..1."""
 
-    def __init__(self, autoencoder: AutoencoderKLFlux2) -> None:
+    def __init__(self, autoencoder: Any) -> None:
         super().__init__()
         self.autoencoder = autoencoder
 
     def forward(self, latents: torch.Tensor) -> torch.Tensor:
         mean, deviation = _statistics(self.autoencoder, latents)
-        grid = (latents * deviation + mean).unflatten(1, (-1, 2, 2))  # (B, c, 2, 2, Y, X)
-        planes = grid.permute(0, 1, 4, 2, 5, 3).flatten(4).flatten(2, 3)
-        return self.autoencoder.decode(planes.contiguous(), return_dict=False)[0]
+        batch, channels, rows, columns = latents.shape
+        grid = (latents * deviation + mean).reshape(batch, channels // 4, 2, 2, rows, columns)
+        planes = grid.permute(0, 1, 4, 2, 5, 3).reshape(batch, channels // 4, 2 * rows, 2 * columns)
+        return self.autoencoder.decode(planes, return_dict=False)[0]
 
 
-def _statistics(
-    autoencoder: AutoencoderKLFlux2, like: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _statistics(autoencoder: Any, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return mean and deviation of each token channel, (1, C, 1, 1), on the device of `like`."""
     normalization: Any = autoencoder.bn
     mean = normalization.running_mean.view(1, -1, 1, 1)
@@ -177,7 +177,7 @@ def assemble_flux2(
             num_steps=settings.default_num_steps or KLEIN_DEFAULTS.num_steps,
         ),
         tokenizer=ChatTokenizer(
-            _load_plain(folders["tokenizer"], Qwen2TokenizerFast),
+            _load_plain(folders["tokenizer"], Qwen2Tokenizer),
             max_sequence_length=settings.max_sequence_length or KLEIN_MAX_SEQUENCE_LENGTH,
         ),
         scheduler_settings=dict(scheduler.config),
@@ -223,7 +223,7 @@ def _load_plain(folder: Any, loaded_class: Any) -> Any:
 
 
 @contextmanager
-def _without_progress_bars() -> Iterator[None]:
+def _without_progress_bars() -> Generator[None]:
     was_enabled = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
     try:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 
-from huggingface_hub import snapshot_download
+import huggingface_hub
 from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
 from intonaco.errors import ModelNotFoundError
@@ -28,9 +28,12 @@ def shipped_folder() -> Path:
     return Path(str(files("intonaco"))) / "assets" / SHIPPED_MODEL
 
 
-def find_folder(
-    source: str | Path | None, *, download: Callable[..., str] = snapshot_download
-) -> Path:
+def fetch_from_hub(hub_id: str) -> str:
+    """Return the folder of `hub_id`, fetched where it is not here yet."""
+    return huggingface_hub.snapshot_download(hub_id, allow_patterns=list(HUB_FILES))
+
+
+def find_folder(source: str | Path | None, *, fetch: Callable[[str], str] = fetch_from_hub) -> Path:
     """Return the folder of `source`: None = shipped, an existing folder, or a hub id (owner/name).
 
     A hub id whose files are here already needs no network. Raises ModelNotFoundError.
@@ -41,7 +44,7 @@ def find_folder(
     if folder.exists() or not _HUB_ID.fullmatch(str(source)) or str(source).startswith("."):
         return folder
     try:
-        return Path(download(str(source), allow_patterns=list(HUB_FILES)))
+        return Path(fetch(str(source)))
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:160]
         raise ModelNotFoundError(

@@ -98,7 +98,7 @@ def generate(
     return GenerateResult(
         images=family.decode(prepared, latents),
         latents=latents,
-        sigmas=tuple(schedule.sigmas.tolist()),
+        sigmas=tuple(float(sigma) for sigma in schedule.sigmas),
         step_ms=tuple(1000 * (after - before) for before, after in pairwise(times_s)),
         warnings=warnings,
     )

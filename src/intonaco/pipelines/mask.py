@@ -24,8 +24,9 @@ def read_mask(mask: Image.Image, *, size: tuple[int, int]) -> NDArray[np.bool_]:
             f"{mask.width} x {mask.height}; resize the mask"
         )
     if mask.has_transparency_data:
-        return np.asarray(mask.convert("RGBA"))[:, :, 3] < THRESHOLD
-    return np.asarray(mask.convert("L")) >= THRESHOLD
+        alpha_HW = np.asarray(mask.convert("RGBA"))[:, :, 3]
+        return np.asarray(alpha_HW < THRESHOLD, dtype=np.bool_)
+    return np.asarray(np.asarray(mask.convert("L")) >= THRESHOLD, dtype=np.bool_)
 
 
 def token_mask(mask_HW: NDArray[np.bool_], *, token_pixels: int) -> NDArray[np.bool_]:
@@ -86,7 +87,6 @@ def _shifted(
     """Return `values` moved by `shift` towards either end of `axis`, `fill` moving in."""
     margins = [(0, 0)] * values.ndim
     margins[axis] = (shift, shift)
-    padded = np.pad(values, margins, constant_values=fill)
-    length = values.shape[axis]
-    before, after = np.arange(length), np.arange(2 * shift, 2 * shift + length)
-    return padded.take(before, axis=axis), padded.take(after, axis=axis)
+    padded = np.moveaxis(np.pad(values, margins, constant_values=fill), axis, 0)
+    forward, backward = padded[: -2 * shift], padded[2 * shift :]
+    return np.moveaxis(forward, 0, axis), np.moveaxis(backward, 0, axis)

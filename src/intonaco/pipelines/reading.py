@@ -3,7 +3,6 @@
 import hashlib
 import struct
 import zlib
-from collections.abc import Sequence
 from pathlib import Path
 
 from PIL import Image, ImageOps, UnidentifiedImageError
@@ -33,7 +32,7 @@ def open_picture(
     picture: Image.Image | str | Path,
     name: str,
     *,
-    formats: Sequence[str] = PICTURE_FORMATS,
+    formats: tuple[str, ...] = PICTURE_FORMATS,
 ) -> Image.Image:
     """Return a picture, decoded, upright. Raises PictureError, which calls it `name`."""
     if isinstance(picture, Image.Image):
@@ -50,7 +49,7 @@ def open_picture(
         ) from None
 
 
-def open_unread(path: Path, name: str, *, formats: Sequence[str]) -> Image.Image:
+def open_unread(path: Path, name: str, *, formats: tuple[str, ...]) -> Image.Image:
     """Return the picture in `path` with its header read and its pixels not."""
     try:
         num_bytes = path.stat().st_size
