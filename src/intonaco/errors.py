@@ -25,6 +25,8 @@
     │   ├── ArtifactMissingError    no such artifact in the store, and compiling is not allowed
     │   ├── ArtifactDamagedError    a file of the artifact is truncated or altered
     │   └── FingerprintError        the artifact was compiled for another machine; which fields
+    ├── StepCacheError              a step cache was used in a way that would draw a wrong picture
+    │   └── CalibrationError        a calibration file is missing, damaged or of another model
     └── GenerationCancelled         the caller stopped a generation; not a fault
 
 Layers above and below add their own branches under `IntonacoError`. Each message is one line: the
@@ -130,6 +132,14 @@ class ArtifactDamagedError(ArtifactError):
 
 class FingerprintError(ArtifactError):
     """The artifact was compiled for another machine; the message names the fields that differ."""
+
+
+class StepCacheError(IntonacoError):
+    """A step cache was used in a way that would draw a wrong picture."""
+
+
+class CalibrationError(StepCacheError):
+    """A calibration file is missing, damaged, of another version or of another model."""
 
 
 class GenerationCancelled(IntonacoError):  # noqa: N818  a decision of the caller, not a fault
