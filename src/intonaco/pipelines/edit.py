@@ -22,6 +22,7 @@ from PIL.Image import Image
 from intonaco.errors import PictureError
 from intonaco.families.base import EditableFamily, Prepared
 from intonaco.families.request import GenerateRequest
+from intonaco.pipelines.caching import StepCacheRequest
 from intonaco.pipelines.generate import GenerateResult, ProgressCallback, generate
 from intonaco.pipelines.mask import blend, feather, token_mask
 
@@ -69,6 +70,7 @@ def edit(
     feather_pixels: int = DEFAULT_FEATHER_PIXELS,
     has_source_reference: bool = False,
     progress: ProgressCallback | None = None,
+    step_cache: StepCacheRequest | None = None,
 ) -> EditResult:
     """Redraw `template` inside the mask as `request` says.
 
@@ -93,7 +95,11 @@ def edit(
     weight_HW = feather(mask_HW, width_pixels=feather_pixels)
     tokens_YX = token_mask(mask_HW, token_pixels=family.token_pixels)
     result = generate(
-        family, request, progress=progress, constraint=_constraint(family, template, tokens_YX)
+        family,
+        request,
+        progress=progress,
+        constraint=_constraint(family, template, tokens_YX),
+        step_cache=step_cache,
     )
     return EditResult(
         image=blend(template, result.image, weight_HW),

@@ -1,12 +1,13 @@
 """The one host loop: every picture of every family is drawn here.
 
-Knows no family and no device. What acts once per step (progress, cancelling, a constraint on the
-latents) acts here; all state is made in the call and ends with it.
+Knows no family and no device. What acts once per step (progress, cancelling, the step cache, a
+constraint on the latents) acts here; all state is made in the call and ends with it.
 """
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Protocol
 
@@ -16,6 +17,8 @@ from PIL.Image import Image
 from intonaco.errors import GenerationCancelled
 from intonaco.families.base import Family, Prepared
 from intonaco.families.request import GenerateRequest
+from intonaco.pipelines.caching import StepCacheRequest, start_step_cache
+from intonaco.stepcache.report import StepCacheReport, make_report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +54,7 @@ class GenerateResult:
         sigmas: the noise levels, num_steps + 1 of them.
         step_ms: wall time of each step in milliseconds.
         warnings: what the caller should know, one line each.
+        step_cache: which steps were full and which cached; None where caching was off.
     """
 
     images: tuple[Image, ...]
@@ -58,6 +62,7 @@ class GenerateResult:
     sigmas: tuple[float, ...]
     step_ms: tuple[float, ...]
     warnings: tuple[str, ...]
+    step_cache: StepCacheReport | None = None
 
     @property
     def image(self) -> Image:
@@ -70,6 +75,7 @@ def generate(
     *,
     progress: ProgressCallback | None = None,
     constraint: Constraint | None = None,
+    step_cache: StepCacheRequest | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> GenerateResult:
     """Draw `request`. Raises InputError before any work, GenerationCancelled between steps."""
@@ -83,25 +89,33 @@ def generate(
     prepared = family.prepare(request, conditioning)
     schedule = prepared.schedule
     latents = _constrained(constraint, prepared, prepared.latents, 0)
+    cache = start_step_cache(family, prepared, step_cache)
 
     # 4. Walk down the noise levels.
     times_s = [clock()]
     for step in range(schedule.num_steps):
-        predictions = family.denoise(prepared, latents, step)
-        prediction = family.guide(prepared, predictions)
+        full = partial(_predict, family, prepared, latents, step)
+        prediction = full() if cache is None else cache.predict(step, latents, full)
         latents = schedule.advance(prediction, latents, step)
         latents = _constrained(constraint, prepared, latents, step + 1)
         times_s.append(clock())
         _report(progress, step, schedule.num_steps, times_s[-1] - times_s[0])
 
     # 5. Decode.
+    report = None if cache is None else make_report(cache.settings, cache.records)
     return GenerateResult(
         images=family.decode(prepared, latents),
         latents=latents,
         sigmas=tuple(float(sigma) for sigma in schedule.sigmas),
         step_ms=tuple(1000 * (after - before) for before, after in pairwise(times_s)),
-        warnings=warnings,
+        warnings=warnings + (() if report is None else report.warnings),
+        step_cache=report,
     )
+
+
+def _predict(family: Family, prepared: Prepared, latents: torch.Tensor, step: int) -> torch.Tensor:
+    """Return the guided prediction of a full step."""
+    return family.guide(prepared, family.denoise(prepared, latents, step))
 
 
 def _constrained(
