@@ -2,9 +2,11 @@
 
 import torch
 
+from intonaco.backends.spec import Precision
 from intonaco.errors import UnsupportedError
 from intonaco.families.base import Family
 from intonaco.families.checkpoint import Checkpoint
+from intonaco.programs.library import ProgramLibrary
 
 
 def _load_flux2(checkpoint: Checkpoint, dtype: torch.dtype, device: torch.device) -> Family:
@@ -14,8 +16,26 @@ def _load_flux2(checkpoint: Checkpoint, dtype: torch.dtype, device: torch.device
     return load_flux2(checkpoint, dtype=dtype, device=device)
 
 
+def _load_wan(checkpoint: Checkpoint, dtype: torch.dtype, device: torch.device) -> Family:
+    from intonaco.families.wan_modules import load_wan
+
+    return load_wan(checkpoint, dtype=dtype, device=device)
+
+
+def _load_flux2_programs(
+    checkpoint: Checkpoint, library: ProgramLibrary, precision: Precision, device: torch.device
+) -> Family:
+    from intonaco.families.flux2_programs import load_flux2_programs
+
+    return load_flux2_programs(checkpoint, library, precision=precision, device=device)
+
+
 LOADERS = {
     "Flux2KleinPipeline": _load_flux2,
+    "WanPipeline": _load_wan,
+}
+PROGRAM_LOADERS = {
+    "Flux2KleinPipeline": _load_flux2_programs,
 }
 
 
@@ -28,3 +48,20 @@ def load_family(checkpoint: Checkpoint, *, dtype: torch.dtype, device: torch.dev
             f"of {', '.join(sorted(LOADERS))}"
         )
     return loader(checkpoint, dtype, device)
+
+
+def load_family_on_programs(
+    checkpoint: Checkpoint,
+    library: ProgramLibrary,
+    *,
+    precision: Precision,
+    device: torch.device,
+) -> Family:
+    """Load `checkpoint` on compiled programs; UnsupportedError if its family has none yet."""
+    loader = PROGRAM_LOADERS.get(checkpoint.class_name)
+    if loader is None:
+        raise UnsupportedError(
+            f"{checkpoint.folder} is a {checkpoint.class_name}, which has no programs here; use "
+            f"backend='eager', or one of {', '.join(sorted(PROGRAM_LOADERS))}"
+        )
+    return loader(checkpoint, library, precision, device)

@@ -1,0 +1,125 @@
+"""Wan 2.1 through the one loop draws what diffusers' WanPipeline draws."""
+
+import numpy as np
+import pytest
+import torch
+from diffusers import WanPipeline
+
+from intonaco.errors import PromptTooLongError, RequestError
+from intonaco.families.checkpoint import read_checkpoint
+from intonaco.families.registry import load_family
+from intonaco.families.request import GenerateRequest
+from intonaco.pipelines.generate import generate
+from tests.support.comparison import assert_close
+from tests.support.tiny_wan import MAX_SEQUENCE_LENGTH, build_tiny_wan
+
+pytestmark = pytest.mark.timeout(600)
+PROMPT, NEGATIVE = "a cat walks slowly", "blurry dark"
+WHY = "the same operations on the same modules; one part in 10^5 of the scale is allowed"
+
+
+@pytest.fixture(scope="module", params=["unipc", "euler"])
+def folder(request, tmp_path_factory):
+    path = tmp_path_factory.mktemp("wan") / request.param
+    return build_tiny_wan(path, scheduler=request.param)
+
+
+@pytest.fixture(scope="module")
+def family(folder):
+    checkpoint = read_checkpoint(folder)
+    return load_family(checkpoint, dtype=torch.float32, device=torch.device("cpu"))
+
+
+@pytest.fixture(scope="module")
+def pipeline(folder):
+    pipeline = WanPipeline.from_pretrained(folder)
+    pipeline.set_progress_bar_config(disable=True)
+    return pipeline
+
+
+def make_request(**changes):
+    fields = {"prompt": PROMPT, "seed": 3, "width": 32, "height": 48, "num_steps": 3}
+    return GenerateRequest(**{**fields, "num_frames": 9, "negative_prompt": NEGATIVE, **changes})
+
+
+def draw_reference(pipeline, request, output_type):
+    return pipeline(
+        prompt=request.prompt,
+        negative_prompt=request.negative_prompt,
+        width=request.width,
+        height=request.height,
+        num_frames=request.num_frames,
+        num_inference_steps=request.num_steps,
+        guidance_scale=5.0 if request.guidance_scale is None else request.guidance_scale,
+        generator=torch.Generator().manual_seed(request.seed),
+        max_sequence_length=MAX_SEQUENCE_LENGTH,
+        output_type=output_type,
+    ).frames
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"guidance_scale": 2.5, "num_frames": 5, "seed": 4},
+        {"guidance_scale": 1.0, "negative_prompt": None, "num_frames": 1},
+    ],
+)
+def test_latents_equal_those_of_the_reference_pipeline(family, pipeline, changes):
+    request = make_request(**changes)
+    expected = draw_reference(pipeline, request, "latent")
+    actual = generate(family, request).latents
+    assert_close(actual, expected, atol=1e-5 * expected.abs().max().item(), why=WHY)
+
+
+def test_frames_equal_those_of_the_reference_pipeline(family, pipeline):
+    request = make_request()
+    expected = np.stack(draw_reference(pipeline, request, "pil")[0])
+    actual = np.stack(generate(family, request).images)
+    assert np.array_equal(actual, expected)
+
+
+def test_decoding_in_chunks_equals_decoding_the_whole_film(family, pipeline):
+    latents = torch.randn(1, 4, 4, 4, 6, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        whole = pipeline.vae.decode(latents, return_dict=False)[0]
+    assert torch.equal(family.decoder({"latents": latents}), whole)
+
+
+def test_the_text_encoder_never_reads_what_its_padding_holds(family):
+    outputs = []
+    for filler in (0, 7):
+        ids = torch.full((1, MAX_SEQUENCE_LENGTH), filler)
+        ids[0, :3] = torch.tensor([4, 5, 1])
+        mask = torch.zeros(1, MAX_SEQUENCE_LENGTH, dtype=torch.int64)
+        mask[0, :3] = 1
+        outputs.append(family.text_encoder({"input_ids": ids, "attention_mask": mask}))
+    assert torch.equal(*outputs)
+
+
+def test_the_negative_prompt_steers_the_film(family):
+    with_negative = generate(family, make_request(num_frames=1)).latents
+    without = generate(family, make_request(num_frames=1, negative_prompt=None)).latents
+    assert not torch.equal(with_negative, without)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_frames": 8}, r"num_frames must be 1 \+ a multiple of 4, got 8; .* is 9"),
+        ({"width": 40}, r"width must be a multiple of 16, got 40; the nearest that works is 32"),
+    ],
+)
+def test_a_film_that_cannot_be_drawn_is_refused(family, changes, message):
+    with pytest.raises(RequestError, match=message):
+        generate(family, make_request(**changes))
+
+
+def test_a_prompt_is_never_cut(family):
+    with pytest.raises(PromptTooLongError, match=r"negative_prompt must have at most 12 tokens"):
+        generate(family, make_request(negative_prompt="cat " * 20))
+
+
+def test_a_negative_prompt_without_guidance_is_warned_of(family):
+    result = generate(family, make_request(guidance_scale=1.0, num_frames=1))
+    assert result.warnings == ("negative_prompt has no effect: guidance_scale <= 1",)
