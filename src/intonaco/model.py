@@ -14,12 +14,20 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
+from intonaco.backends.registry import make_backend
+from intonaco.backends.spec import Precision
 from intonaco.errors import ReplayError, RequestError, UnsupportedError
 from intonaco.families.base import Defaults, EditableFamily, Family
 from intonaco.families.checkpoint import Checkpoint, read_checkpoint, revision_digest
-from intonaco.families.registry import load_family
+from intonaco.families.registry import load_family, load_family_on_programs
 from intonaco.families.request import GenerateRequest, check_integer
 from intonaco.families.source import find_folder
+from intonaco.pipelines.caching import (
+    StepCacheChoice,
+    StepCacheRequest,
+    repeat_step_cache,
+    resolve_step_cache,
+)
 from intonaco.pipelines.edit import DEFAULT_FEATHER_PIXELS, MAX_FEATHER_PIXELS, edit
 from intonaco.pipelines.generate import GenerateResult, ProgressCallback, generate
 from intonaco.pipelines.mask import read_mask
@@ -27,6 +35,10 @@ from intonaco.pipelines.picture import Picture
 from intonaco.pipelines.reading import open_picture, picture_digest
 from intonaco.pipelines.receipt import EditRecord, Receipt, read_receipt
 from intonaco.pipelines.record import differences, make_receipt
+from intonaco.programs.compiler import CompileProgress
+from intonaco.programs.library import ProgramLibrary
+from intonaco.programs.store import ArtifactStore, default_store_folder
+from intonaco.stepcache.calibration import FILE_NAME as CALIBRATION_FILE_NAME
 
 PictureSource = Image.Image | str | Path
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -80,6 +92,7 @@ class Model:
         image_index: int = 0,
         num_frames: int | None = None,
         is_private: bool = False,
+        step_cache: StepCacheChoice = None,
         progress: ProgressCallback | None = None,
     ) -> Picture:
         """Draw `prompt`.
@@ -91,6 +104,8 @@ class Model:
             guidance_scale, negative_prompt: for models that are not distilled.
             image_index: which picture of the series under `seed`.
             is_private: leave the prompt out of the receipt.
+            step_cache: reuse denoiser outputs at some steps: "cadence:2", "online-delta",
+                "calibrated", settings; None = off. See `docs/step-cache.md`.
             progress: called after each step; return False to cancel.
 
         Raises:
@@ -110,7 +125,9 @@ class Model:
             negative_prompt=negative_prompt,
             references=open_references(references),
         )
-        result = generate(self.family, request, progress=progress)
+        result = generate(
+            self.family, request, progress=progress, step_cache=self._step_cache(step_cache)
+        )
         return self._picture(
             request, result, result.images, warnings=result.warnings, is_private=is_private
         )
@@ -130,6 +147,7 @@ class Model:
         feather_pixels: int = DEFAULT_FEATHER_PIXELS,
         has_source_reference: bool = False,
         is_private: bool = False,
+        step_cache: StepCacheChoice = None,
         progress: ProgressCallback | None = None,
     ) -> Picture:
         """Redraw `template` inside `mask`; every pixel outside keeps its exact value.
@@ -167,6 +185,7 @@ class Model:
             feather_pixels=feather_pixels,
             has_source_reference=has_source_reference,
             progress=progress,
+            step_cache=self._step_cache(step_cache),
         )
         record = EditRecord(
             template_sha256=picture_digest(source),
@@ -206,28 +225,64 @@ class Model:
         )
         return Picture(image=images[0], receipt=receipt, warnings=warnings, frames=images)
 
+    def _step_cache(self, choice: StepCacheChoice) -> StepCacheRequest | None:
+        return resolve_step_cache(
+            choice,
+            calibration_file=self.checkpoint.folder / CALIBRATION_FILE_NAME,
+            model_digest=lambda: self.digest,
+        )
+
     def _editable(self) -> EditableFamily:
         if not hasattr(self.family, "encode_picture"):
             raise UnsupportedError(f"{self.name} ({self.family.name}) cannot edit; use generate")
         return cast("EditableFamily", self.family)
 
 
-def load(source: str | Path | None = None, *, dtype: str = "float32", device: str = "cpu") -> Model:
+def load(
+    source: str | Path | None = None,
+    *,
+    dtype: str = "float32",
+    device: str = "cpu",
+    backend: str = "eager",
+    store: str | Path | None = None,
+    may_compile: bool = True,
+    compile_progress: CompileProgress | None = None,
+) -> Model:
     """Load a model.
 
     Args:
         source: a folder in diffusers' format, a hub id (owner/name), or None for the shipped model.
-        dtype: "float32" or "bfloat16".
+        dtype: "float32" or "bfloat16"; on compiled programs also "w8a16" (8-bit weights).
         device: a torch device, such as "cpu" or "cuda".
+        backend: "eager" runs modules as they are; "inductor" and "openvino" run programs that are
+            compiled once and kept in `store`.
+        store: the folder of programs; None = $INTONACO_STORE, or a folder of the user's cache.
+        may_compile: if False, a program that the store lacks is an error.
+        compile_progress: called with each `CompileEvent`.
 
     Raises:
         ModelError: it cannot be found or used; the message says what is missing.
+        BackendError, ArtifactError: programs cannot be compiled or found here, and why.
     """
-    if dtype not in DTYPES:
-        raise UnsupportedError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
+    precisions = ("float32", "bfloat16", *(("w8a16",) if backend != "eager" else ()))
+    if dtype not in precisions:
+        raise UnsupportedError(
+            f"dtype must be one of {', '.join(precisions)} with backend {backend!r}, got {dtype!r}"
+        )
     torch_device = _device(device)
     checkpoint = read_checkpoint(find_folder(source))
-    return Model(load_family(checkpoint, dtype=DTYPES[dtype], device=torch_device), checkpoint)
+    if backend == "eager":
+        return Model(load_family(checkpoint, dtype=DTYPES[dtype], device=torch_device), checkpoint)
+    library = ProgramLibrary(
+        store=ArtifactStore(default_store_folder() if store is None else Path(store)),
+        backend=make_backend(backend),
+        may_compile=may_compile,
+        progress=compile_progress,
+    )
+    family = load_family_on_programs(
+        checkpoint, library, precision=cast("Precision", dtype), device=torch_device
+    )
+    return Model(family, checkpoint)
 
 
 def replay(
@@ -267,6 +322,7 @@ def replay(
         "negative_prompt": receipt.negative_prompt,
         "image_index": receipt.image_index,
         "is_private": receipt.is_private,
+        "step_cache": repeat_step_cache(receipt.step_cache),
         "progress": progress,
     }
     if receipt.edit is None:

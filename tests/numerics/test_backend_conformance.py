@@ -5,6 +5,7 @@ from importlib import util
 import pytest
 import torch
 
+from intonaco.attention.joint import bounded_attention
 from intonaco.backends.registry import BACKENDS, make_backend
 from intonaco.errors import (
     ProgramBindError,
@@ -17,12 +18,17 @@ from intonaco.programs.compiler import check_supported, ensure_programs
 from intonaco.programs.store import ArtifactStore
 from tests.support.comparison import assert_close
 from tests.support.program_builders import (
+    NUM_KEYS,
     ROWS,
     affine_spec,
+    bounded_spec,
     probe_spec,
     random_constants,
     random_inputs,
 )
+
+# The first test of each backend compiles; on a busy machine that takes minutes.
+pytestmark = pytest.mark.timeout(600)
 
 PRECISIONS = ("float32", "bfloat16", "w8a16")
 TOLERANCE = {
@@ -47,7 +53,8 @@ def load(request, tmp_path_factory):
     """Return a function from a spec to its unbound program; all are compiled by one worker."""
     backend = make_backend(request.param)
     store = ArtifactStore(tmp_path_factory.mktemp("store"))
-    specs = [affine_spec(precision=precision) for precision in PRECISIONS] + [probe_spec()]
+    specs = [affine_spec(precision=precision) for precision in PRECISIONS]
+    specs += [probe_spec(), bounded_spec("slice"), bounded_spec("mask")]
     specs = [spec for spec in specs if not backend.supports(spec)]
     folders = dict.fromkeys((spec.model_dump_json() for spec in specs), store.root)
     if backend.is_compiled:
@@ -205,6 +212,22 @@ def test_two_loads_of_one_program_have_separate_state(load):
     x = random_inputs(spec)[0]
     score = first(x)[0].item()
     assert second(x)[0].item() == score
+
+
+@pytest.mark.parametrize("form", ["slice", "mask"])
+def test_one_program_serves_every_text_length_and_never_reads_padding(load, form):
+    spec = bounded_spec(form)
+    program = load(spec)
+    program.bind({})
+    q, k, v = random_inputs(spec)[:3]
+    for length in (1, 5, NUM_KEYS):
+        bound = torch.tensor(length)
+        expected = bounded_attention(q, k, v, bound)
+        actual = program(q, k, v, bound)[0]
+        assert_close(actual, expected, atol=1e-6, why="12 terms near 1 summed in another order")
+        k[:, :, length:], v[:, :, length:] = 1e4, 1e4
+        assert torch.equal(program(q, k, v, bound)[0], actual)
+        q, k, v = random_inputs(spec, seed=length)[:3]
 
 
 def test_every_reason_against_a_program_is_given_before_compiling():

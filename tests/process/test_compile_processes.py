@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 
 from intonaco.backends.registry import make_backend
@@ -43,21 +44,16 @@ def start(store: ArtifactStore, spec: str) -> subprocess.Popen[str]:
     )
 
 
-def ends(pid: int) -> bool:
-    """Wait until the process `pid`, not a child of ours, has ended."""
+def wait_until(condition) -> bool:
+    """Wait for `condition` to hold, up to the deadline, and say whether it does."""
     deadline = time.monotonic() + DEADLINE_S
-    while time.monotonic() < deadline:
-        state = subprocess.run(
-            ["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False
-        ).stdout
-        if not state or state.startswith("Z"):
-            return True
-    return False
+    while not condition() and time.monotonic() < deadline:
+        pass
+    return bool(condition())
 
 
-def children(pid: int) -> list[int]:
-    result = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True)
-    return [int(text) for text in result.stdout.split()]
+def children(pid: int) -> list[psutil.Process]:
+    return psutil.Process(pid).children()
 
 
 def test_two_processes_that_need_the_same_program_compile_it_once(tmp_path):
@@ -73,10 +69,11 @@ def test_a_killed_compile_blocks_nothing_and_leaves_nothing(tmp_path):
     store = ArtifactStore(tmp_path)
     process = start(store, "simple_spec('slow')")
     assert process.stdout.readline() == "compiling\n"
+    assert wait_until(lambda: children(process.pid))
     (worker,) = children(process.pid)
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    assert ends(worker), "the worker outlives its parent"
+    worker.wait(timeout=DEADLINE_S)
     store.sweep()
     assert (store.manifests(), list((tmp_path / ".scratch").iterdir())) == ([], [])
     with store.lock("any") as lock:

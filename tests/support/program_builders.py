@@ -4,11 +4,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from intonaco.attention.joint import bounded_attention
 from intonaco.backends.spec import ProgramSpec, TensorSpec
 from intonaco.programs.int8 import quantize_linears
 
 HERE = "tests.support.program_builders"
-ROWS, FEATURES = 4, 64
+ROWS, FEATURES, NUM_KEYS = 4, 64, 12
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "w8a16": torch.bfloat16}
 
 
@@ -40,6 +41,17 @@ class Probe(nn.Module):
         return score
 
 
+class Bounded(nn.Module):
+    """Attends to a prefix of the keys, of a length that is an input."""
+
+    def __init__(self, form: str) -> None:
+        super().__init__()
+        self.form = form
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, valid_length: Tensor) -> Tensor:
+        return bounded_attention(q, k, v, valid_length, form=self.form)
+
+
 class Failing(nn.Module):
     """Cannot be traced: it branches on a value."""
 
@@ -63,6 +75,10 @@ def build_affine(*, features: int, precision: str) -> nn.Module:
 
 def build_probe(*, features: int, precision: str) -> nn.Module:
     return Probe(features).to(DTYPES[precision])
+
+
+def build_bounded(*, form: str, precision: str) -> nn.Module:
+    return Bounded(form)
 
 
 def build_failing(*, precision: str) -> nn.Module:
@@ -116,6 +132,21 @@ def probe_spec() -> ProgramSpec:
             tensor("proj.weight", (FEATURES, FEATURES), "float32", "weight"),
             tensor("previous", (ROWS, FEATURES), "float32", "state"),
         ),
+    )
+
+
+def bounded_spec(form: str) -> ProgramSpec:
+    return ProgramSpec(
+        component=f"test/bounded-{form}",
+        builder=f"{HERE}:build_bounded",
+        config={"form": form},
+        inputs=(
+            *(tensor(name, (1, 2, NUM_KEYS, 16)) for name in "qkv"),
+            tensor("valid_length", (), "int64"),
+        ),
+        outputs=(tensor("y", (1, 2, NUM_KEYS, 16)),),
+        needs=("data_dependent_shapes",) if form == "slice" else (),
+        sources=("intonaco.attention.joint",),
     )
 
 

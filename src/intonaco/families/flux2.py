@@ -10,16 +10,12 @@ Y x X rows and columns of tokens (I = Y * X). Positions are (time, row, column, 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
-from diffusers.pipelines.flux2.image_processor import Flux2ImageProcessor
-from diffusers.schedulers.scheduling_flow_match_euler_discrete import (
-    FlowMatchEulerDiscreteScheduler,
-)
 from numpy.typing import NDArray
-from PIL.Image import Image, Resampling
+from PIL.Image import Image, Resampling, fromarray
 
 from intonaco.errors import PictureError, RequestError
 from intonaco.families.base import (
@@ -29,6 +25,7 @@ from intonaco.families.base import (
     Prepared,
     guide_branches,
 )
+from intonaco.families.euler import PlainEuler, is_plain
 from intonaco.families.noise import draw_noise
 from intonaco.families.prompt import ChatTokenizer
 from intonaco.families.request import GenerateRequest
@@ -79,6 +76,7 @@ class Flux2Family:
     decoder: Component
     dtype: torch.dtype
     device: torch.device
+    backend: str = "eager"
 
     @property
     def name(self) -> str:
@@ -152,8 +150,7 @@ class Flux2Family:
     def decode(self, prepared: Prepared, latents: torch.Tensor) -> tuple[Image, ...]:
         rows, columns = prepared.height // self.token_pixels, prepared.width // self.token_pixels
         pixels_BCHW = self.decoder({"latents": unpack(latents, rows, columns)})
-        images = self._processor().postprocess(pixels_BCHW, output_type="pil")
-        return tuple(cast("list[Image]", images))
+        return to_pictures(pixels_BCHW)
 
     # For edits
 
@@ -164,9 +161,6 @@ class Flux2Family:
         return torch.from_numpy(token_mask).reshape(1, -1, 1).to(self.device)
 
     # Parts
-
-    def _processor(self) -> Flux2ImageProcessor:
-        return Flux2ImageProcessor(vae_scale_factor=self.token_pixels)
 
     def _scale(self, request: GenerateRequest) -> float:
         if self.config.is_distilled:
@@ -204,7 +198,10 @@ class Flux2Family:
         """Return normalized latents (1, C, Y, X); the picture is cropped to whole tokens."""
         width = picture.width // self.token_pixels * self.token_pixels
         height = picture.height // self.token_pixels * self.token_pixels
-        pixels_BCHW = self._processor().preprocess(
+        # Imported here: drawing from words alone does without diffusers.
+        from diffusers.pipelines.flux2.image_processor import Flux2ImageProcessor
+
+        pixels_BCHW = Flux2ImageProcessor(vae_scale_factor=self.token_pixels).preprocess(
             picture, height=height, width=width, resize_mode="crop"
         )
         return self.encoder({"pixels": pixels_BCHW.to(self.device, self.dtype)})
@@ -225,12 +222,18 @@ class Flux2Family:
         return {**inputs, "reference_latents": torch.cat(packed, dim=1)} if packed else inputs
 
     def _new_schedule(self, *, num_tokens: int, num_steps: int) -> Schedule:
-        scheduler: Any = FlowMatchEulerDiscreteScheduler.from_config(dict(self.scheduler_settings))
-        scheduler.set_timesteps(
-            sigmas=np.linspace(1.0, 1 / num_steps, num_steps),
-            mu=shift_exponent(num_tokens, num_steps),
-            device=self.device,
+        sigmas = np.linspace(1.0, 1 / num_steps, num_steps)
+        mu = shift_exponent(num_tokens, num_steps)
+        if is_plain(self.scheduler_settings):
+            settings = self.scheduler_settings
+            return Schedule(PlainEuler(settings, sigmas=sigmas, mu=mu, device=self.device))
+        # Imported here, so that a plain schedule does without diffusers.
+        from diffusers.schedulers.scheduling_flow_match_euler_discrete import (
+            FlowMatchEulerDiscreteScheduler,
         )
+
+        scheduler: Any = FlowMatchEulerDiscreteScheduler.from_config(dict(self.scheduler_settings))
+        scheduler.set_timesteps(sigmas=sigmas, mu=mu, device=self.device)
         return Schedule(scheduler)
 
     def _predict(
@@ -260,6 +263,13 @@ def unpack(latents_BIC: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
     """Return (B, C, Y, X), contiguous: the inverse of `pack`."""
     batch, _, channels = latents_BIC.shape
     return latents_BIC.permute(0, 2, 1).reshape(batch, channels, rows, columns).contiguous()
+
+
+def to_pictures(pixels_BCHW: torch.Tensor) -> tuple[Image, ...]:
+    """Return one RGB picture per batch entry of pixels in -1..1, rounded to bytes."""
+    pixels_BHWC = (pixels_BCHW * 0.5 + 0.5).clamp(0, 1).cpu().permute(0, 2, 3, 1).float().numpy()
+    bytes_BHWC = (pixels_BHWC * 255).round().astype(np.uint8)
+    return tuple(fromarray(bytes_HWC) for bytes_HWC in bytes_BHWC)
 
 
 def position_ids(*, time: int = 0, rows: int = 1, columns: int = 1, text: int = 1) -> torch.Tensor:

@@ -6,7 +6,6 @@ Each wrapper is a module of its own, from plain tensors to one tensor, so it can
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,21 +19,17 @@ from transformers import Qwen2Tokenizer, Qwen3ForCausalLM
 from transformers.utils import logging as transformers_logging
 
 from intonaco.errors import CheckpointError
-from intonaco.families.base import Component, Defaults, NamedTensors
-from intonaco.families.checkpoint import Checkpoint, load_module, read_json
-from intonaco.families.flux2 import Flux2Config, Flux2Family
+from intonaco.families.base import Component, NamedTensors
+from intonaco.families.checkpoint import Checkpoint, load_module
+from intonaco.families.flux2 import Flux2Family
+from intonaco.families.flux2_settings import (
+    component_folders,
+    flux2_config,
+    flux2_defaults,
+    max_sequence_length,
+    out_layers,
+)
 from intonaco.families.prompt import ChatTokenizer
-
-KLEIN_DEFAULTS = Defaults(width=1024, height=1024, num_steps=4)
-KLEIN_MAX_SEQUENCE_LENGTH = 512
-KLEIN_OUT_LAYERS = (9, 18, 27)
-COMPONENT_CLASSES = {
-    "tokenizer": ("Qwen2Tokenizer", "Qwen2TokenizerFast"),
-    "scheduler": ("FlowMatchEulerDiscreteScheduler",),
-    "text_encoder": ("Qwen3ForCausalLM",),
-    "transformer": ("Flux2Transformer2DModel",),
-    "vae": ("AutoencoderKLFlux2",),
-}
 
 
 class PromptEncoder(nn.Module):
@@ -134,7 +129,7 @@ class Eager:
 
 def load_flux2(checkpoint: Checkpoint, *, dtype: torch.dtype, device: torch.device) -> Flux2Family:
     """Load every component of `checkpoint` as an eager module, or raise CheckpointError."""
-    folders = _component_folders(checkpoint)
+    folders = component_folders(checkpoint)
     with _without_progress_bars():
         language_model = load_module(folders["text_encoder"], Qwen3ForCausalLM, dtype=dtype)
     transformer = load_module(folders["transformer"], Flux2Transformer2DModel, dtype=dtype)
@@ -160,54 +155,20 @@ def assemble_flux2(
 
     Reads configurations, tokenizer and scheduler of `checkpoint`, and no weights.
     """
-    folders = _component_folders(checkpoint)
-    settings = checkpoint.settings
+    folders = component_folders(checkpoint)
     scheduler = _load_plain(folders["scheduler"], FlowMatchEulerDiscreteScheduler)
-    num_halvings = len(read_json(folders["vae"] / "config.json")["block_out_channels"]) - 1
     return Flux2Family(
-        config=Flux2Config(
-            token_channels=read_json(folders["transformer"] / "config.json")["in_channels"],
-            token_pixels=2 * 2**num_halvings,
-            is_distilled=bool(checkpoint.options.get("is_distilled", False)),
-            checks_vocabulary=settings.vocabulary_check,
-        ),
-        defaults=Defaults(
-            width=settings.default_width or KLEIN_DEFAULTS.width,
-            height=settings.default_height or KLEIN_DEFAULTS.height,
-            num_steps=settings.default_num_steps or KLEIN_DEFAULTS.num_steps,
-        ),
+        config=flux2_config(checkpoint),
+        defaults=flux2_defaults(checkpoint),
         tokenizer=ChatTokenizer(
             _load_plain(folders["tokenizer"], Qwen2Tokenizer),
-            max_sequence_length=settings.max_sequence_length or KLEIN_MAX_SEQUENCE_LENGTH,
+            max_sequence_length=max_sequence_length(checkpoint),
         ),
         scheduler_settings=dict(scheduler.config),
         dtype=dtype,
         device=device,
         **components,
     )
-
-
-def out_layers(checkpoint: Checkpoint) -> tuple[int, ...]:
-    """Return the layers of the text model that the transformer reads, in order."""
-    folders = _component_folders(checkpoint)
-    layers = tuple(checkpoint.settings.text_encoder_out_layers or KLEIN_OUT_LAYERS)
-    text_settings = read_json(folders["text_encoder"] / "config.json")
-    num_layers, hidden = text_settings["num_hidden_layers"], text_settings["hidden_size"]
-    width = read_json(folders["transformer"] / "config.json")["joint_attention_dim"]
-    if max(layers) > num_layers or min(layers) < 0 or len(layers) * hidden != width:
-        raise CheckpointError(
-            f"text_encoder_out_layers {list(layers)} do not fit {checkpoint.folder}: the text "
-            f"model has layers 0..{num_layers} of width {hidden}, the transformer reads {width}; "
-            f"set {width // hidden} layers in intonaco.json"
-        )
-    return layers
-
-
-def _component_folders(checkpoint: Checkpoint) -> dict[str, Path]:
-    return {
-        name: checkpoint.component_folder(name, class_names)
-        for name, class_names in COMPONENT_CLASSES.items()
-    }
 
 
 def _load_plain(folder: Any, loaded_class: Any) -> Any:

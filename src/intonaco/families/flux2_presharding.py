@@ -14,7 +14,8 @@ from torch import nn
 from intonaco.backends.spec import Precision
 from intonaco.families.checkpoint import Checkpoint
 from intonaco.families.flux2 import Flux2Family
-from intonaco.families.flux2_modules import Eager, PromptEncoder, load_flux2, out_layers
+from intonaco.families.flux2_modules import Eager, PromptEncoder, load_flux2
+from intonaco.families.flux2_settings import out_layers
 from intonaco.programs.int8 import quantize_tensors
 from intonaco.programs.presharding import module_tensors, write_presharded
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,6 +18,15 @@ from torch import Tensor
 from intonaco.backends.base import Program
 from intonaco.backends.spec import Precision
 from intonaco.families.base import NamedTensors
+from intonaco.families.checkpoint import Checkpoint, read_json, revision_digest
+from intonaco.families.flux2 import Flux2Family
+from intonaco.families.flux2_settings import (
+    component_folders,
+    flux2_config,
+    flux2_defaults,
+    max_sequence_length,
+    out_layers,
+)
 from intonaco.families.flux2_specs import (
     DenoiserShape,
     DenoiserSpecs,
@@ -25,9 +35,11 @@ from intonaco.families.flux2_specs import (
     encoder_spec,
     text_encoder_spec,
 )
+from intonaco.families.light_tokenizer import read_light_tokenizer
+from intonaco.families.prompt import ChatTokenizer
 from intonaco.programs.component import ProgramComponent
 from intonaco.programs.library import ProgramLibrary
-from intonaco.programs.presharding import Header
+from intonaco.programs.presharding import Header, map_tensors, read_header
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,3 +174,104 @@ def encoder_component(library: ProgramLibrary, weights: ComponentWeights) -> Pro
             precision=weights.precision,
         ),
     )
+
+
+CONFIG_FOLDERS = {
+    "text_encoder": "text_encoder", "denoiser": "transformer", "encoder": "vae", "decoder": "vae",
+}  # fmt: skip
+
+
+def load_flux2_programs(
+    checkpoint: Checkpoint,
+    library: ProgramLibrary,
+    *,
+    precision: Precision,
+    device: torch.device,
+    group_size: int | None = None,
+) -> Flux2Family:
+    """Return the family on programs. Weights are presharded at the first use of a checkpoint.
+
+    Programs load when a shape is first asked for; `preload` asks ahead of the first request.
+    """
+    weights = open_weights(checkpoint, library, precision=precision)
+    folders = component_folders(checkpoint)
+    denoiser = ProgramDenoiser(library=library, weights=weights["denoiser"], group_size=group_size)
+    return Flux2Family(
+        config=flux2_config(checkpoint),
+        defaults=flux2_defaults(checkpoint),
+        tokenizer=ChatTokenizer(
+            read_light_tokenizer(folders["tokenizer"]),
+            max_sequence_length=max_sequence_length(checkpoint),
+        ),
+        scheduler_settings=read_json(folders["scheduler"] / "scheduler_config.json"),
+        text_encoder=text_encoder_component(
+            library, weights["text_encoder"], out_layers(checkpoint)
+        ),
+        denoiser=denoiser,
+        encoder=encoder_component(library, weights["encoder"]),
+        decoder=decoder_component(library, weights["decoder"]),
+        dtype=torch.float32 if precision == "float32" else torch.bfloat16,
+        device=device,
+        backend=library.backend.name,
+    )
+
+
+def open_weights(
+    checkpoint: Checkpoint, library: ProgramLibrary, *, precision: Precision
+) -> dict[str, ComponentWeights]:
+    """Map the presharded weights of every component, writing the files that are not there yet."""
+    name = f"{revision_digest(checkpoint)[:32]}-{precision}"
+    folder = library.weights_folder / name
+    paths = {component: folder / f"{component}.safetensors" for component in CONFIG_FOLDERS}
+    if not all(path.is_file() for path in paths.values()):
+        with library.store.lock(f"weights-{name}") as lock:
+            lock.acquire()
+            _preshard(checkpoint, folder, paths, precision)
+    folders = component_folders(checkpoint)
+    return {
+        component: ComponentWeights(
+            config=read_json(folders[CONFIG_FOLDERS[component]] / "config.json"),
+            header=read_header(path),
+            tensors=map_tensors(path),
+            precision=precision,
+        )
+        for component, path in paths.items()
+    }
+
+
+def _preshard(
+    checkpoint: Checkpoint, folder: Path, paths: Mapping[str, Path], precision: Precision
+) -> None:
+    """Write the files, unless another process did while this one waited for the lock."""
+    if not all(path.is_file() for path in paths.values()):
+        # Imports every model class, which takes seconds and is needed here only.
+        from intonaco.families.flux2_presharding import preshard_flux2
+
+        preshard_flux2(checkpoint, folder, precision=precision)
+
+
+def preload(
+    family: Flux2Family,
+    *,
+    width: int,
+    height: int,
+    reference_sizes: tuple[tuple[int, int], ...] = (),
+) -> None:
+    """Load, and compile if need be, every program that pictures of one size need.
+
+    `reference_sizes` are (width, height) of the pictures that are given with a prompt.
+    """
+    side, length = family.config.token_pixels, family.tokenizer.max_sequence_length
+    rows, columns = height // side, width // side
+    text_encoder: Any = family.text_encoder
+    denoiser: Any = family.denoiser
+    encoder: Any = family.encoder
+    decoder: Any = family.decoder
+    text_encoder.program({"input_ids": (1, length), "attention_mask": (1, length)})
+    num_image_tokens = rows * columns
+    for reference_width, reference_height in reference_sizes:
+        pixels = (1, 3, reference_height // side * side, reference_width // side * side)
+        encoder.program({"pixels": pixels})
+        num_image_tokens += (reference_height // side) * (reference_width // side)
+    denoiser.chain(DenoiserShape(num_image_tokens=num_image_tokens, num_text_tokens=length))
+    decoder.program({"latents": (1, family.config.token_channels, rows, columns)})

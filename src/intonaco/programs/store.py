@@ -9,6 +9,7 @@ Finds, checks, lists and prunes. Compiles nothing.
 
 from __future__ import annotations
 
+import os
 import shutil
 import uuid
 from collections.abc import Generator
@@ -29,6 +30,15 @@ from intonaco.programs.spec import ProgramKey, key_differences
 
 # Without a compiler its version is unknown here; the artifact says with which it was made.
 COMPILER_FIELD = "compiler"
+
+
+def default_store_folder() -> Path:
+    """Return $INTONACO_STORE, or a folder of the user's cache."""
+    chosen = os.environ.get("INTONACO_STORE")
+    if chosen:
+        return Path(chosen)
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "intonaco" / "store"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
