@@ -153,3 +153,39 @@ def test_an_edit_keeps_its_template_exactly_while_steps_are_cached(family):
     )
     assert result.generation.step_cache.num_cached == 2
     assert np.array_equal(np.asarray(result.image)[~mask], np.asarray(template)[~mask])
+
+
+def test_the_receipt_lists_what_was_cached_and_replay_repeats_it(tiny_flux2_folder, tmp_path):
+    import intonaco
+
+    model = intonaco.load(tiny_flux2_folder)
+    picture = model.generate(
+        "a red hat", seed=3, num_steps=8, step_cache="online-delta:2,window=2-1"
+    )
+    record = picture.receipt.step_cache
+    assert record.settings.startswith("online-delta:2,estimator=")
+    assert "cached" in record.steps
+    assert len(record.steps) == len(record.scores) == 8
+    assert record.num_calls + record.num_cached == 8
+    again = intonaco.replay(picture.save(tmp_path / "cached.png"), model)
+    assert again.receipt.step_cache.steps == record.steps
+    assert again.receipt.step_cache.settings == record.settings
+    assert again.receipt.picture_sha256 == picture.receipt.picture_sha256
+
+
+def test_a_run_too_short_to_cache_says_so_in_its_warnings_and_receipt(tiny_flux2_folder):
+    import intonaco
+
+    model = intonaco.load(tiny_flux2_folder)
+    picture = model.generate("a red hat", seed=3, num_steps=2, step_cache="cadence:2")
+    assert any("skipped nothing" in warning for warning in picture.warnings)
+    assert picture.receipt.step_cache.num_cached == 0
+
+
+def test_a_model_without_a_calibration_file_says_how_to_write_one(tiny_flux2_folder):
+    import intonaco
+    from intonaco.errors import CalibrationError
+
+    model = intonaco.load(tiny_flux2_folder)
+    with pytest.raises(CalibrationError, match="intonaco calibrate"):
+        model.generate("a red hat", seed=3, step_cache="calibrated")

@@ -4,7 +4,9 @@ The probe takes the denoiser's place in the family for one call, so it gets the 
 denoiser would, in whatever layout the family has, and returns its score in place of a prediction.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, cast
 
 import torch
@@ -12,8 +14,17 @@ import torch
 from intonaco.errors import RequestError
 from intonaco.families.base import Family, Prepared
 from intonaco.pipelines.probes import make_change_probe
+from intonaco.pipelines.receipt import StepCacheRecord
+from intonaco.stepcache.calibration import read_calibration
 from intonaco.stepcache.controller import Observer, Probe, StepCacheRun, StepKind
-from intonaco.stepcache.settings import OFF, StepCacheSettings
+from intonaco.stepcache.settings import (
+    GRAMMAR,
+    OFF,
+    Offered,
+    StepCacheSettings,
+    parse_recorded,
+    parse_settings,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +41,40 @@ class StepCacheRequest:
     repeats: tuple[StepKind, ...] | None = None
     observe: Observer | None = None
     has_probe: bool = False
+
+
+StepCacheChoice = str | StepCacheSettings | StepCacheRequest | None
+"""How a caller asks: by text, by settings, or by a whole request; None = off."""
+
+
+def resolve_step_cache(
+    choice: StepCacheChoice, *, calibration_file: Path, model_digest: Callable[[], str]
+) -> StepCacheRequest | None:
+    """Return the request that `choice` means; reads the calibration file only where it names one.
+
+    Raises RequestError for a text that means nothing, CalibrationError for an unusable file.
+    """
+    if choice is None or isinstance(choice, StepCacheRequest):
+        return choice
+    if isinstance(choice, StepCacheSettings):
+        return StepCacheRequest(settings=choice)
+    if not isinstance(choice, str):  # pyright: ignore[reportUnnecessaryIsInstance]  callers err
+        raise RequestError(
+            f"step_cache must be a text or settings, got {type(choice).__name__}; write {GRAMMAR}"
+        )
+    parsed = parse_settings(choice)
+    if isinstance(parsed, Offered):
+        calibration = read_calibration(calibration_file, model_digest=model_digest())
+        parsed = replace(calibration.settings(parsed), calibration=calibration.digest)
+    return StepCacheRequest(settings=parsed)
+
+
+def repeat_step_cache(record: StepCacheRecord | None) -> StepCacheRequest | None:
+    """Return the request that repeats the decisions of a receipt."""
+    if record is None:
+        return None
+    settings = replace(parse_recorded(record.settings), calibration=record.calibration)
+    return StepCacheRequest(settings=settings, repeats=tuple(record.steps))
 
 
 def start_step_cache(

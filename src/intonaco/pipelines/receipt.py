@@ -18,6 +18,7 @@ PNG_KEY = "intonaco"
 MAX_RECEIPT_CHARACTERS = 1 << 20
 
 Sha256 = str
+StepWord = Literal["full", "cached", "forced"]
 
 
 class Environment(BaseModel):
@@ -39,6 +40,28 @@ class EditRecord(BaseModel):
     mask_sha256: Sha256
     feather_pixels: int
     has_source_reference: bool
+
+
+class StepCacheRecord(BaseModel):
+    """What the step cache did.
+
+    Attributes:
+        settings: in one line, as resolved for this run.
+        calibration: digest of the calibration file that they come from.
+        steps: one word per step; a forced step is a full one that the policy would have cached.
+        scores: the change score that each step was decided by; None where there was none.
+        num_calls: steps that called the denoiser.
+    """
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    settings: str
+    calibration: Sha256 | None = None
+    steps: list[StepWord] | tuple[StepWord, ...]
+    scores: list[FiniteFloat | None] | tuple[FiniteFloat | None, ...]
+    num_calls: int = Field(ge=1)
+    num_cached: int = Field(ge=0)
+    num_invalid_scores: int = Field(ge=0)
 
 
 class Receipt(BaseModel):
@@ -67,13 +90,14 @@ class Receipt(BaseModel):
     height: int = Field(ge=1)
     num_steps: int = Field(ge=1)
     num_frames: int = Field(default=1, ge=1)
-    sigmas: list[FiniteFloat] | tuple[FiniteFloat, ...]
-    step_ms: list[FiniteFloat] | tuple[FiniteFloat, ...]
-    references_sha256: list[Sha256] | tuple[Sha256, ...] = ()
+    sigmas: tuple[FiniteFloat, ...]
+    step_ms: tuple[FiniteFloat, ...]
+    references_sha256: tuple[Sha256, ...] = ()
     edit: EditRecord | None = None
+    step_cache: StepCacheRecord | None = None
     picture_sha256: Sha256
     environment: Environment
-    warnings: list[str] | tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     def to_json(self, *, indent: int | None = None) -> str:
         """Return ASCII JSON, keys in the order of the fields."""

@@ -11,7 +11,7 @@ from intonaco.families.base import Family
 from intonaco.families.request import GenerateRequest
 from intonaco.pipelines.generate import GenerateResult
 from intonaco.pipelines.reading import picture_digest
-from intonaco.pipelines.receipt import EditRecord, Environment, Receipt
+from intonaco.pipelines.receipt import EditRecord, Environment, Receipt, StepCacheRecord
 from intonaco.version import __version__
 
 RECORDED_PACKAGES = ("torch", "diffusers", "transformers", "numpy", "pillow")
@@ -51,10 +51,27 @@ def make_receipt(
         step_ms=tuple(round(ms, 3) for ms in result.step_ms) if result else (),
         references_sha256=tuple(picture_digest(one) for one in request.references),
         edit=edit_record,
+        step_cache=_step_cache_record(result),
         picture_sha256=frames_digest(images),
         environment=this_environment(),
         # Warnings quote words of the prompt.
         warnings=tuple("withheld: private" for _ in warnings) if is_private else warnings,
+    )
+
+
+def _step_cache_record(result: GenerateResult | None) -> StepCacheRecord | None:
+    report = result.step_cache if result else None
+    if report is None:
+        return None
+    scores = (record.score for record in report.records)
+    return StepCacheRecord(
+        settings=report.text,
+        calibration=report.settings.calibration,
+        steps=tuple(record.kind for record in report.records),
+        scores=tuple(None if score is None else round(score, 6) for score in scores),
+        num_calls=report.num_calls,
+        num_cached=report.num_cached,
+        num_invalid_scores=report.num_invalid_scores,
     )
 
 

@@ -163,7 +163,15 @@ class Planned:
                 )
 
 
-Policy = Off | Cadence | OnlineDelta | Adaptive | Planned
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """What a receipt says of the policy that once decided; its decisions are repeated, not made."""
+
+    name: str
+    kind: Literal["recorded"] = "recorded"
+
+
+Policy = Off | Cadence | OnlineDelta | Adaptive | Planned | Recorded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +200,7 @@ class Facts:
 def wants_cached(policy: Policy, facts: Facts) -> bool:
     """Return whether `policy` would cache the step that `facts` describe."""
     match policy:
-        case Off():
+        case Off() | Recorded():
             return False
         case Cadence(period=period, num_cached=num_cached):
             return (facts.step - facts.first) % period >= period - num_cached

@@ -24,6 +24,7 @@ from intonaco.stepcache.policies import (
     OnlineDelta,
     Planned,
     Policy,
+    Recorded,
     Window,
     longest_row,
 )
@@ -34,7 +35,7 @@ GRAMMAR = (
     ",row=1 as needed"
 )
 TaggedPolicy = Annotated[
-    Off | Cadence | OnlineDelta | Adaptive | Planned, Field(discriminator="kind")
+    Off | Cadence | OnlineDelta | Adaptive | Planned | Recorded, Field(discriminator="kind")
 ]
 
 
@@ -45,12 +46,14 @@ class StepCacheSettings:
     Attributes:
         estimator: a name of `intonaco.stepcache.estimators.ESTIMATORS`.
         max_cached_in_row: cap on consecutive cached steps; None = what the policy is made for.
+        calibration: digest of the calibration file that these settings come from.
     """
 
     policy: TaggedPolicy
     estimator: str = DEFAULT_ESTIMATOR
     window: Window = field(default_factory=Window)
     max_cached_in_row: int | None = None
+    calibration: str | None = None
 
     def __post_init__(self) -> None:
         find_estimator(self.estimator)
@@ -127,6 +130,12 @@ def parse_settings(text: str) -> StepCacheSettings | Offered:
             raise _fault(text, f"{CALIBRATED} takes one name, got {values}")
         return Offered(offer=values[0] if values else None, **options)
     return StepCacheSettings(policy=_parse_policy(text, name, values), **_given(options))
+
+
+def parse_recorded(text: str) -> StepCacheSettings:
+    """Return the settings that a receipt describes; its decisions have to be given beside them."""
+    head, *extras = text.split(",")
+    return StepCacheSettings(policy=Recorded(name=head), **_given(_parse_options(text, extras)))
 
 
 def describe_settings(settings: StepCacheSettings, num_steps: int) -> str:
@@ -229,3 +238,5 @@ def _describe_policy(policy: Policy) -> str:
             return f"adaptive:{threshold:.6g}"
         case Planned():
             return "planned"
+        case Recorded(name=name):
+            return name
