@@ -90,8 +90,10 @@ def edit(
         )
     if has_source_reference:
         request = replace(request, references=(template, *request.references))
+    # Here too, not only in the loop: token counts are taken from the size before it starts.
+    warnings = family.check(request)
     if not mask_HW.any():
-        return _unchanged(family, request, template)
+        return _unchanged(template, warnings)
     weight_HW = feather(mask_HW, width_pixels=feather_pixels)
     tokens_YX = token_mask(mask_HW, token_pixels=family.token_pixels)
     result = generate(
@@ -118,14 +120,12 @@ def _constraint(
     )
 
 
-def _unchanged(family: EditableFamily, request: GenerateRequest, template: Image) -> EditResult:
-    warnings = family.check(request)
-    empty = "mask is empty: the template is returned as it is (0 = edit with an alpha channel, "
-    return EditResult(
-        image=template.copy(),
-        generation=None,
-        warnings=(*warnings, f"{empty}white = edit without)"),
+def _unchanged(template: Image, warnings: tuple[str, ...]) -> EditResult:
+    empty = (
+        "mask is empty: the template is returned as it is (alpha 0 = edit where the mask has an "
+        "alpha channel, white = edit where it has none)"
     )
+    return EditResult(image=template.copy(), generation=None, warnings=(*warnings, empty))
 
 
 def _warn_of_thin_mask(weight_HW: NDArray[np.float64], feather_pixels: int) -> tuple[str, ...]:
