@@ -8,6 +8,7 @@ from intonaco.cli.demo import demo
 from intonaco.cli.doctor import doctor
 from intonaco.cli.edit import edit
 from intonaco.cli.generate import generate
+from intonaco.cli.programs import compile_programs, programs
 from intonaco.cli.replay import replay
 from intonaco.version import __version__
 
@@ -37,6 +38,8 @@ app.command()(generate)
 app.command()(edit)
 app.command()(replay)
 app.command()(doctor)
+app.command("compile")(compile_programs)
+app.add_typer(programs)
 
 
 def _print_version(is_asked: bool) -> None:

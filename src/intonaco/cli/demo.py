@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 SHEET_FILE = "contact-sheet.png"
 NUM_COLUMNS = 3
+TILE_WIDTH_PX = 288
 
 Folder = Annotated[
     Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder to write; made if absent.")
@@ -67,31 +68,28 @@ def demo(
         plan = _read_plan(terminal, folder)
         output.mkdir(parents=True, exist_ok=True)
         drawing.check_folder(output)
-        loaded = drawing.load_model(terminal, folder=model, dtype="float32", device="cpu")
-        drawn = draw_all(terminal, loaded, plan, folder, output)
+        num_pictures = len(plan.pictures) + len(plan.edits)
+        with terminal.progress(num_pictures=num_pictures) as progress:
+            loaded = drawing.load_model(progress, folder=model)
+            drawn = draw_all(progress, loaded, plan, folder, output)
         sheet = output / SHEET_FILE
         drawing.save_png(lay_out(plan, drawn, folder), sheet)
         _report(terminal, drawn, sheet, seconds=time.monotonic() - start_s)
 
 
 def draw_all(
-    terminal: Terminal, model: "Model", plan: "DemoPlan", folder: Path, output: Path
+    progress: "PictureProgress", model: "Model", plan: "DemoPlan", folder: Path, output: Path
 ) -> tuple[Drawn, ...]:
     """Draw and save everything in `plan`, pictures first; return it in the plan's order."""
-    num_pictures = len(plan.pictures) + len(plan.edits)
     drawn: dict[str, Drawn] = {}
-    with terminal.progress("drawing", num_pictures=num_pictures) as progress:
-        for index, item in enumerate(plan.pictures):
-            picture = model.generate(
-                item.prompt, seed=item.seed, progress=progress.of_picture(index, item.name)
-            )
-            drawn[item.name] = _save(picture, output / f"{item.name}.png", "words", item.prompt)
-        for index, edit in enumerate(plan.edits, start=len(plan.pictures)):
-            picture = _draw_edit(model, edit, drawn, folder, progress, index)
-            drawn[edit.name] = _save(picture, output / f"{edit.name}.png", edit.title, edit.prompt)
-    for item in drawn.values():
-        for warning in item.picture.warnings:
-            terminal.warn(f"{item.path.name}: {warning}")
+    for index, item in enumerate(plan.pictures):
+        picture = model.generate(
+            item.prompt, seed=item.seed, progress=progress.of_picture(index, item.name)
+        )
+        drawn[item.name] = _save(picture, output / f"{item.name}.png", "words", item.prompt)
+    for index, edit in enumerate(plan.edits, start=len(plan.pictures)):
+        picture = _draw_edit(model, edit, drawn, folder, progress, index)
+        drawn[edit.name] = _save(picture, output / f"{edit.name}.png", edit.title, edit.prompt)
     return tuple(drawn.values())
 
 
@@ -105,7 +103,7 @@ def lay_out(plan: "DemoPlan", drawn: Sequence[Drawn], folder: Path) -> "Image":
     rows = list(arrange(tiles, num_columns=NUM_COLUMNS, heading="Drawn from words"))
     by_name = {item.path.stem: item for item in drawn}
     rows += [_edit_row(edit, by_name, folder) for edit in plan.edits]
-    return contact_sheet(rows, title="intonaco")
+    return contact_sheet(rows, title="intonaco", tile_width_px=TILE_WIDTH_PX)
 
 
 def _read_plan(terminal: Terminal, folder: Path) -> "DemoPlan":
@@ -166,6 +164,9 @@ def _edit_row(edit: "DrawnEdit", drawn: Mapping[str, Drawn], folder: Path) -> "R
 
 
 def _report(terminal: Terminal, drawn: Sequence[Drawn], sheet: Path, *, seconds: float) -> None:
+    for item in drawn:
+        for warning in item.picture.warnings:
+            terminal.warn(f"{item.path.name}: {warning}")
     width = max(len(str(item.path)) for item in drawn)
     title_width = max(len(item.title) for item in drawn)
     for item in drawn:

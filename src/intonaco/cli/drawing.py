@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from intonaco.cli.terminal import Terminal
+from intonaco.cli.terminal import PictureProgress, Terminal
 from intonaco.errors import SaveError
 
 if TYPE_CHECKING:
@@ -15,16 +15,24 @@ if TYPE_CHECKING:
 
     from intonaco.model import Model
     from intonaco.pipelines.picture import Picture
+    from intonaco.programs.compiler import CompileEvent
 
 
-def load_model(terminal: Terminal, *, folder: str | None, dtype: str, device: str) -> "Model":
-    """Return the model in `folder` (None: the built-in one), saying so while it loads."""
-    with terminal.waiting("loading the model"):
-        import intonaco
+def load_model(
+    progress: PictureProgress,
+    *,
+    folder: str | None,
+    dtype: str = "float32",
+    device: str = "cpu",
+    backend: str = "eager",
+) -> "Model":
+    """Return the model in `folder` (None: the built-in one); programs say when they are compiled."""
+    import intonaco
 
-        if folder is None:
-            return intonaco.load(dtype=dtype, device=device)
-        return intonaco.load(folder, dtype=dtype, device=device)
+    def show(event: "CompileEvent") -> None:
+        progress.say(f"{event.phase} {event.component}, {event.index + 1} of {event.num_programs}")
+
+    return intonaco.load(folder, dtype=dtype, device=device, backend=backend, compile_progress=show)
 
 
 def check_output(path: Path | None) -> None:
@@ -81,6 +89,7 @@ def finish(
 def replay_words(
     *,
     model: str | None,
+    backend: str,
     references: Sequence[Path],
     prompt_if_private: str | None = None,
     template: Path | None = None,
@@ -89,6 +98,7 @@ def replay_words(
     """Return the options without which a picture's receipt cannot be drawn again."""
     given = {
         "--model": [model],
+        "--backend": [backend if backend != "eager" else None],
         "--template": [template],
         "--mask": [mask],
         "--reference": references,

@@ -37,12 +37,14 @@ def edit(
     model: options.Model = None,
     seed: options.Seed = None,
     steps: options.Steps = None,
+    step_cache: options.StepCache = None,
     reference: options.References = None,
     output: options.Output = None,
     receipt: options.WritesReceipt = False,
     private: options.IsPrivate = False,
     dtype: options.Precision = "float32",
     device: options.Device = "cpu",
+    backend: options.Backend = "eager",
     json: options.IsJson = False,
     debug: options.IsDebug = False,
 ) -> None:
@@ -59,8 +61,10 @@ def edit(
         seed_number = options.parse_whole_number(seed, option="--seed", example=7)
         num_steps = options.parse_whole_number(steps, option="--steps", example=8)
         drawing.check_output(output)
-        loaded = drawing.load_model(terminal, folder=model, dtype=dtype, device=device)
-        with terminal.progress("editing") as progress:
+        with terminal.progress() as progress:
+            loaded = drawing.load_model(
+                progress, folder=model, dtype=dtype, device=device, backend=backend
+            )
             picture = loaded.edit(
                 template,
                 mask,
@@ -68,11 +72,13 @@ def edit(
                 references=reference or [],
                 seed=seed_number,
                 num_steps=num_steps,
+                step_cache=step_cache,
                 is_private=private,
-                progress=progress.of_picture(0),
+                progress=progress.of_picture(0, "editing"),
             )
         again = drawing.replay_words(
             model=model,
+            backend=backend,
             references=reference or [],
             prompt_if_private=prompt if private else None,
             template=template,

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from intonaco.cli.places import STORE_VARIABLE, artifact_store_folder
 from intonaco.errors import IntonacoError
 
 MIN_MEMORY_GIB = 2.0
@@ -165,7 +164,9 @@ def find_plots() -> Finding:
 
 def find_store() -> Finding:
     """The artifact store, where compiled programs are kept."""
-    folder = artifact_store_folder()
+    from intonaco.programs.store import default_store_folder
+
+    folder = default_store_folder()
     existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
     is_ok = existing.is_dir() and os.access(existing, os.W_OK)
     free_gib = shutil.disk_usage(existing).free / GIB
@@ -173,7 +174,7 @@ def find_store() -> Finding:
         name="artifact store",
         is_ok=is_ok,
         value=f"{folder}, {free_gib:.1f} GiB free" if is_ok else f"{folder} cannot be written",
-        remedy=f"choose a folder of yours with {STORE_VARIABLE}=FOLDER",
+        remedy="choose a folder of yours with INTONACO_STORE=FOLDER",
     )
 
 

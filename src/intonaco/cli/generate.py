@@ -16,12 +16,14 @@ def generate(
     seed: options.Seed = None,
     size: options.Size = None,
     steps: options.Steps = None,
+    step_cache: options.StepCache = None,
     reference: options.References = None,
     output: options.Output = None,
     receipt: options.WritesReceipt = False,
     private: options.IsPrivate = False,
     dtype: options.Precision = "float32",
     device: options.Device = "cpu",
+    backend: options.Backend = "eager",
     json: options.IsJson = False,
     debug: options.IsDebug = False,
 ) -> None:
@@ -42,20 +44,24 @@ def generate(
         seed_number = options.parse_whole_number(seed, option="--seed", example=7)
         num_steps = options.parse_whole_number(steps, option="--steps", example=8)
         drawing.check_output(output)
-        loaded = drawing.load_model(terminal, folder=model, dtype=dtype, device=device)
-        with terminal.progress("drawing") as progress:
+        with terminal.progress() as progress:
+            loaded = drawing.load_model(
+                progress, folder=model, dtype=dtype, device=device, backend=backend
+            )
             picture = loaded.generate(
                 prompt,
                 seed=seed_number,
                 width=size_px[0] if size_px else None,
                 height=size_px[1] if size_px else None,
                 num_steps=num_steps,
+                step_cache=step_cache,
                 references=reference or [],
                 is_private=private,
-                progress=progress.of_picture(0),
+                progress=progress.of_picture(0, "drawing"),
             )
         again = drawing.replay_words(
             model=model,
+            backend=backend,
             references=reference or [],
             prompt_if_private=prompt if private else None,
         )

@@ -41,6 +41,24 @@ Device = Annotated[
         "--device", metavar="NAME", help="Where to compute: cpu or cuda.", rich_help_panel=MODEL
     ),
 ]
+Backend = Annotated[
+    str,
+    typer.Option(
+        "--backend",
+        metavar="NAME",
+        help="What computes: eager (as it is), or programs that inductor or openvino compile once.",
+        rich_help_panel=MODEL,
+    ),
+]
+StepCache = Annotated[
+    str | None,
+    typer.Option(
+        "--step-cache",
+        metavar="MODE",
+        help="Reuse outputs at some steps: cadence:2, online-delta or calibrated. Default: off.",
+        rich_help_panel=PICTURE,
+    ),
+]
 Seed = Annotated[
     str | None,
     typer.Option(

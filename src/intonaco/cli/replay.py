@@ -47,6 +47,7 @@ def replay(
     mask: Mask = None,
     reference: options.References = None,
     output: options.Output = None,
+    backend: options.Backend = "eager",
     json: options.IsJson = False,
     debug: options.IsDebug = False,
 ) -> None:
@@ -66,17 +67,21 @@ def replay(
     with terminal.reporting():
         path = output or picture.with_name(f"{picture.stem}-replay.png")
         drawing.check_output(path)
-        with terminal.waiting("loading the model"):
-            import intonaco
-        with terminal.progress("drawing again") as progress:
+        import intonaco
+
+        receipt = intonaco.read_receipt(picture)
+        with terminal.progress() as progress:
+            loaded = drawing.load_model(
+                progress, folder=model, dtype=receipt.dtype, device=receipt.device, backend=backend
+            )
             again = intonaco.replay(
                 picture,
-                model=model,
+                model=loaded,
                 prompt=prompt,
                 references=reference or [],
                 template=template,
                 mask=mask,
-                progress=progress.of_picture(0),
+                progress=progress.of_picture(0, "drawing again"),
             )
         again.save(path)
         terminal.say(drawing.describe(again, path))

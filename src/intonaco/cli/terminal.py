@@ -73,24 +73,27 @@ class Terminal:
             yield
 
     @contextmanager
-    def progress(self, text: str, *, num_pictures: int = 1) -> Generator["PictureProgress"]:
+    def progress(self, *, num_pictures: int = 1) -> Generator["PictureProgress"]:
         """Show steps done, a bar and the time left on stderr, where that is a terminal."""
         with _progress_bar() as bar:
-            yield PictureProgress(bar=bar, text=text, num_pictures=num_pictures)
+            yield PictureProgress(bar=bar, num_pictures=num_pictures)
 
 
 class PictureProgress:
     """Shows the steps of one or several pictures, drawn one after the other, on one bar."""
 
-    def __init__(self, *, bar: "Progress", text: str, num_pictures: int) -> None:
+    def __init__(self, *, bar: "Progress", num_pictures: int) -> None:
         self._bar = bar
         self._num_pictures = num_pictures
-        self._task = bar.add_task(text, total=None)
+        self._task = bar.add_task("loading the model", total=None)
 
-    def of_picture(self, index: int, text: str | None = None) -> "Callable[[StepEvent], None]":
+    def say(self, text: str) -> None:
+        """Show what is being done now."""
+        self._bar.update(self._task, description=text)
+
+    def of_picture(self, index: int, text: str) -> "Callable[[StepEvent], None]":
         """Return the callback that shows the steps of picture `index`, of 0..num_pictures-1."""
-        if text is not None:
-            self._bar.update(self._task, description=text)
+        self.say(text)
 
         def show(event: "StepEvent") -> None:
             self._bar.update(

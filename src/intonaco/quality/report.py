@@ -19,7 +19,7 @@ GAP_PX = 14
 TITLE_SIZE_PX = 24
 HEADING_SIZE_PX = 16
 CAPTION_SIZE_PX = 13
-MAX_CAPTION_LINES = 4
+MAX_CAPTION_LINES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ def arrange(tiles: Sequence[Tile], *, num_columns: int, heading: str = "") -> tu
 def contact_sheet(rows: Sequence[Row], *, title: str = "", tile_width_px: int = 192) -> Image.Image:
     """Return one RGB page with all rows, each picture scaled to `tile_width_px`.
 
-    Captions are wrapped to the tile's width and cut after four lines.
+    Captions are wrapped to the tile's width and cut after five lines.
     """
     drawn_rows = [_draw_row(row, tile_width_px) for row in rows]
     title_image = _draw_text([title] if title else [], size_px=TITLE_SIZE_PX, color=INK)
@@ -109,7 +109,7 @@ def _draw_tile(tile: Tile, width_px: int) -> Image.Image:
 
 
 def wrap(text: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, width_px: int) -> list[str]:
-    """Return the lines of `text` that fit `width_px`, at most four, the last one cut with dots."""
+    """Return the lines of `text` that fit `width_px`, at most five, the last one cut with dots."""
     lines: list[str] = []
     for word in text.split():
         joined = f"{lines[-1]} {word}" if lines else word

@@ -58,8 +58,8 @@ def test_words_for_a_person_are_kept_from_a_machine(capsys):
 def test_progress_off_a_terminal_prints_nothing(capsys):
     from intonaco.pipelines.generate import StepEvent
 
-    with Terminal().progress("drawing") as progress:
-        show = progress.of_picture(0)
+    with Terminal().progress() as progress:
+        show = progress.of_picture(0, "drawing")
         show(StepEvent(index=0, num_steps=2, elapsed_s=0.5))
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == ("", "")
@@ -72,7 +72,7 @@ def test_the_bar_counts_the_steps_of_all_pictures():
     from intonaco.pipelines.generate import StepEvent
 
     bar = Progress(disable=True)
-    progress = PictureProgress(bar=bar, text="drawing", num_pictures=3)
+    progress = PictureProgress(bar=bar, num_pictures=3)
     progress.of_picture(1, "boy")(StepEvent(index=2, num_steps=4, elapsed_s=1.0))
     task = bar.tasks[0]
     assert (task.completed, task.total, task.description) == (7, 12, "boy")

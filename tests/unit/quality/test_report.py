@@ -57,7 +57,7 @@ def test_wrapped_lines_fit_the_width():
 
 def test_a_caption_that_is_too_long_is_cut_with_dots():
     lines = wrap("word " * 100, ImageFont.load_default(13), 100)
-    assert len(lines) == 4
+    assert len(lines) == 5
     assert lines[-1].endswith("...")
 
 
