@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from intonaco.backends.base import Program
-from intonaco.backends.spec import Precision
+from intonaco.backends.spec import Precision, ProgramSpec
 from intonaco.families.base import NamedTensors
 from intonaco.families.checkpoint import Checkpoint, read_json, revision_digest
 from intonaco.families.flux2 import Flux2Family
@@ -192,6 +192,7 @@ def load_flux2_programs(
     """Return the family on programs. Weights are presharded at the first use of a checkpoint.
 
     Programs load when a shape is first asked for; `preload` asks ahead of the first request.
+    Raises ArtifactDamagedError when presharded weights are damaged.
     """
     weights = open_weights(checkpoint, library, precision=precision)
     folders = component_folders(checkpoint)
@@ -250,28 +251,78 @@ def _preshard(
         preshard_flux2(checkpoint, folder, precision=precision)
 
 
-def preload(
-    family: Flux2Family,
-    *,
-    width: int,
-    height: int,
-    reference_sizes: tuple[tuple[int, int], ...] = (),
-) -> None:
-    """Load, and compile if need be, every program that pictures of one size need.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PictureShape:
+    """What a program depends on in a picture: sizes in pixels as (width, height)."""
 
-    `reference_sizes` are (width, height) of the pictures that are given with a prompt.
-    """
-    side, length = family.config.token_pixels, family.tokenizer.max_sequence_length
-    rows, columns = height // side, width // side
-    text_encoder: Any = family.text_encoder
-    denoiser: Any = family.denoiser
-    encoder: Any = family.encoder
-    decoder: Any = family.decoder
-    text_encoder.program({"input_ids": (1, length), "attention_mask": (1, length)})
-    num_image_tokens = rows * columns
-    for reference_width, reference_height in reference_sizes:
-        pixels = (1, 3, reference_height // side * side, reference_width // side * side)
-        encoder.program({"pixels": pixels})
-        num_image_tokens += (reference_height // side) * (reference_width // side)
-    denoiser.chain(DenoiserShape(num_image_tokens=num_image_tokens, num_text_tokens=length))
-    decoder.program({"latents": (1, family.config.token_channels, rows, columns)})
+    size: tuple[int, int]
+    reference_sizes: tuple[tuple[int, int], ...] = ()
+
+
+def picture_specs(family: Flux2Family, shape: PictureShape) -> list[ProgramSpec]:
+    """Return the specs of every program that pictures of `shape` need, in the order of use."""
+    shapes = _Shapes.of(family, shape)
+    components = _Components.of(family)
+    return [
+        components.text_encoder.spec_of(shapes.text),
+        *(components.encoder.spec_of(pixels) for pixels in shapes.references),
+        *components.denoiser.specs(shapes.denoiser).all,
+        components.decoder.spec_of(shapes.latents),
+    ]
+
+
+def preload(family: Flux2Family, shape: PictureShape) -> None:
+    """Load, and compile if need be, every program that pictures of `shape` need."""
+    shapes = _Shapes.of(family, shape)
+    components = _Components.of(family)
+    # All at once first: one compiling process serves them all.
+    components.denoiser.library.ensure(picture_specs(family, shape))
+    components.text_encoder.program(shapes.text)
+    for pixels in shapes.references:
+        components.encoder.program(pixels)
+    components.denoiser.chain(shapes.denoiser)
+    components.decoder.program(shapes.latents)
+
+
+@dataclass(frozen=True, slots=True)
+class _Components:
+    """The four components of a family on programs."""
+
+    text_encoder: ProgramComponent
+    denoiser: ProgramDenoiser
+    encoder: ProgramComponent
+    decoder: ProgramComponent
+
+    @classmethod
+    def of(cls, family: Flux2Family) -> _Components:
+        components: list[Any] = [
+            family.text_encoder, family.denoiser, family.encoder, family.decoder,
+        ]  # fmt: skip
+        return cls(*components)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shapes:
+    """The shapes of each component's inputs for pictures of one shape."""
+
+    text: Mapping[str, tuple[int, ...]]
+    references: tuple[Mapping[str, tuple[int, ...]], ...]
+    denoiser: DenoiserShape
+    latents: Mapping[str, tuple[int, ...]]
+
+    @classmethod
+    def of(cls, family: Flux2Family, shape: PictureShape) -> _Shapes:
+        side, length = family.config.token_pixels, family.tokenizer.max_sequence_length
+        grids = [
+            (height // side, width // side)
+            for width, height in (shape.size, *shape.reference_sizes)
+        ]
+        rows, columns = grids[0]
+        return cls(
+            text={"input_ids": (1, length), "attention_mask": (1, length)},
+            references=tuple({"pixels": (1, 3, y * side, x * side)} for y, x in grids[1:]),
+            denoiser=DenoiserShape(
+                num_image_tokens=sum(y * x for y, x in grids), num_text_tokens=length
+            ),
+            latents={"latents": (1, family.config.token_channels, rows, columns)},
+        )

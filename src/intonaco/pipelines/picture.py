@@ -9,6 +9,7 @@ from pathlib import Path
 from PIL.Image import Image
 
 from intonaco.errors import SaveError
+from intonaco.pipelines.film import encode_film
 from intonaco.pipelines.receipt import Receipt, png_text
 
 
@@ -29,17 +30,22 @@ class Picture:
     def save(self, path: str | Path, *, receipt_beside: bool = False) -> Path:
         """Write a PNG that carries the receipt; with `receipt_beside` also `NAME.json` next to it.
 
+        A name that ends in .mp4 writes all frames as a film, the receipt in its comment.
+
         Written beside and renamed, so a reader never sees half a file. Raises SaveError.
         """
         target = Path(path)
-        if target.suffix.lower() != ".png":
+        if target.suffix.lower() == ".mp4":
+            contents = {target: encode_film(self.frames, comment=self.receipt.to_json())}
+        elif target.suffix.lower() == ".png":
+            encoded = io.BytesIO()
+            self.image.save(encoded, format="PNG", pnginfo=png_text(self.receipt))
+            contents = {target: encoded.getvalue()}
+        else:
             raise SaveError(
                 f"a picture's file name must end in .png, got {target.name!r}; receipts live in PNG "
                 f"text, use {target.with_suffix('.png').name!r}"
             )
-        encoded = io.BytesIO()
-        self.image.save(encoded, format="PNG", pnginfo=png_text(self.receipt))
-        contents = {target: encoded.getvalue()}
         if receipt_beside:
             beside = target.with_suffix(".json")
             contents[beside] = (self.receipt.to_json(indent=2) + "\n").encode()
