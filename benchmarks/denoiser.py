@@ -1,0 +1,260 @@
+"""How much faster is the denoiser on programs than diffusers' eager module on the same weights?
+
+    python -m benchmarks.denoiser [--repeats 15] [--sizes shipped medium] [--store FOLDER]
+
+Two sizes: the shipped model's denoiser, and a medium one (hidden 512, 2 + 6 blocks, 1,088 tokens,
+random weights). Every contender runs once per round, in turn, so that whatever else the machine does
+falls on all alike; a ratio is one of medians. Once on one thread, then on all. Programs are kept in
+the store, so a second run compiles nothing. Last line one JSON object.
+"""
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import util
+from pathlib import Path
+from typing import Any
+
+import torch
+from diffusers import Flux2Transformer2DModel
+
+from intonaco.backends.registry import make_backend
+from intonaco.families.flux2 import position_ids
+from intonaco.families.flux2_programs import ComponentWeights, ProgramDenoiser
+from intonaco.families.flux2_specs import DenoiserShape, activation_dtype
+from intonaco.families.source import shipped_folder
+from intonaco.programs.compiler import CompileEvent
+from intonaco.programs.int8 import quantize_tensors
+from intonaco.programs.library import ProgramLibrary
+from intonaco.programs.presharding import map_tensors, module_tensors, read_header, write_presharded
+from intonaco.programs.store import ArtifactStore, default_store_folder
+
+SHIPPED_LIKE: dict[str, Any] = {
+    "in_channels": 32, "num_layers": 2, "num_single_layers": 6, "attention_head_dim": 64,
+    "num_attention_heads": 4, "joint_attention_dim": 384, "timestep_guidance_channels": 256,
+    "axes_dims_rope": [16, 16, 16, 16], "guidance_embeds": False,
+}  # fmt: skip
+MEDIUM = {**SHIPPED_LIKE, "num_attention_heads": 8, "joint_attention_dim": 1536}
+SHIPPED_SHAPE = DenoiserShape(num_image_tokens=144, num_text_tokens=48)
+MEDIUM_SHAPE = DenoiserShape(num_image_tokens=1024, num_text_tokens=64)
+PRECISIONS = ("float32", "bfloat16", "w8a16")
+Call = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """One size: the eager module, its shape, and where its programs and weights are."""
+
+    name: str
+    transformer: Flux2Transformer2DModel
+    shape: DenoiserShape
+    store: ArtifactStore
+    folder: Path
+    repeats: int
+
+    def program(self, backend: str, precision: str, group_size: int | None = None) -> Call:
+        """Return a call of the denoiser on programs, compiled if need be."""
+        denoiser = ProgramDenoiser(
+            library=ProgramLibrary(
+                store=self.store, backend=make_backend(backend), progress=show_compiling
+            ),
+            weights=self.weights(precision),
+            group_size=group_size,
+        )
+        inputs = self.inputs(precision)
+        denoiser(inputs)
+        return lambda: denoiser(inputs)
+
+    def eager(self, precision: str) -> Call:
+        """Return a call of diffusers' module."""
+        module = Flux2Transformer2DModel.from_config(self.transformer.config).eval()
+        module.load_state_dict(self.transformer.state_dict())
+        module.to(getattr(torch, precision)).requires_grad_(False)
+        inputs = self.inputs(precision)
+        return lambda: module(**inputs, return_dict=False)[0]
+
+    def torch_compiled(self) -> Call:
+        """Return a call of torch.compile's float32 module."""
+        module: Any = torch.compile(self.transformer, fullgraph=True)
+        inputs = self.inputs("float32")
+        module(**inputs, return_dict=False)
+        return lambda: module(**inputs, return_dict=False)[0]
+
+    def weights(self, precision: str) -> ComponentWeights:
+        """Return the module's weights, presharded for `precision`."""
+        path = self.folder / f"{self.name}-{precision}.safetensors"
+        if not path.is_file():
+            tensors, derived = module_tensors(self.transformer)
+            dtype = getattr(torch, activation_dtype(precision))
+            tensors = {name: tensor.to(dtype) for name, tensor in tensors.items()}
+            if precision == "w8a16":
+                linear = (n for n, m in self.transformer.named_modules() if is_linear(m))
+                tensors = quantize_tensors(tensors, frozenset(f"{name}.weight" for name in linear))
+            write_presharded(path, tensors, derived)
+        return ComponentWeights(
+            config=dict(self.transformer.config),
+            header=read_header(path),
+            tensors=map_tensors(path),
+            precision=precision,
+        )
+
+    def inputs(self, precision: str) -> dict[str, torch.Tensor]:
+        """Return one step's inputs."""
+        dtype = getattr(torch, activation_dtype(precision))
+        generator = torch.Generator().manual_seed(0)
+        config, shape = self.transformer.config, self.shape
+        side = int(shape.num_image_tokens**0.5)
+
+        def draw(length: int, width: int) -> torch.Tensor:
+            return torch.randn(1, length, width, generator=generator).to(dtype)
+
+        return {
+            "hidden_states": draw(shape.num_image_tokens, config["in_channels"]),
+            "timestep": torch.tensor([0.5], dtype=dtype),
+            "encoder_hidden_states": draw(shape.num_text_tokens, config["joint_attention_dim"]),
+            "img_ids": position_ids(rows=side, columns=side),
+            "txt_ids": position_ids(text=shape.num_text_tokens),
+        }
+
+
+def is_linear(module: object) -> bool:
+    return isinstance(module, torch.nn.Linear)
+
+
+def show_compiling(event: CompileEvent) -> None:
+    if event.phase != "found":
+        print(
+            f"  {event.phase} {event.component} {event.elapsed_s:.1f} s {event.reason}", flush=True
+        )
+
+
+def measure(calls: dict[str, Call], repeats: int) -> dict[str, float]:
+    """Return the median milliseconds of each call, all of them in turn in every round."""
+    times_ms: dict[str, list[float]] = {name: [] for name in calls}
+    with torch.no_grad():
+        for call in calls.values():
+            call()
+        for _ in range(repeats):
+            for name, call in calls.items():
+                start = time.perf_counter()
+                call()
+                times_ms[name].append(1000 * (time.perf_counter() - start))
+    return {name: statistics.median(times) for name, times in times_ms.items()}
+
+
+def ratios(ms: dict[str, float], program: str) -> dict[str, float]:
+    """Return the asked ratios for one backend; above 1 the program is faster."""
+    found = {
+        "eager_fp32_over_program_fp32": ("eager float32", f"{program} float32"),
+        "eager_bf16_over_program_bf16": ("eager bfloat16", f"{program} bfloat16"),
+        "eager_fp32_over_program_bf16": ("eager float32", f"{program} bfloat16"),
+        "eager_fp32_over_program_w8a16": ("eager float32", f"{program} w8a16"),
+        "torch_compile_over_program": ("torch.compile float32", f"{program} float32"),
+    }
+    return {
+        name: round(ms[above] / ms[below], 3)
+        for name, (above, below) in found.items()
+        if above in ms and below in ms
+    }
+
+
+def run_threads(bench: Bench, num_threads: int, options: argparse.Namespace) -> dict[str, Any]:
+    """Return the ratios at one number of threads."""
+    torch.set_num_threads(num_threads)
+    calls: dict[str, Call] = {f"eager {name}": bench.eager(name) for name in PRECISIONS[:2]}
+    calls |= {f"inductor {name}": bench.program("inductor", name) for name in PRECISIONS}
+    if not options.no_torch_compile:
+        calls["torch.compile float32"] = bench.torch_compiled()
+    if util.find_spec("openvino") is not None:
+        calls |= {f"openvino {name}": bench.program("openvino", name) for name in PRECISIONS}
+    ms = measure(calls, bench.repeats)
+    for name, value in ms.items():
+        print(f"  {num_threads} thread(s)  {name:<24} {value:9.2f} ms", flush=True)
+    found: dict[str, Any] = ratios(ms, "inductor")
+    if "openvino float32" in ms:
+        found["openvino"] = ratios(ms, "openvino")
+    return {**found, "eager_fp32_ms": round(ms["eager float32"], 2)}
+
+
+def run_groups(bench: Bench) -> dict[str, float]:
+    """Return what smaller groups cost: whole call by group size, and the longest single call."""
+    torch.set_num_threads(1)
+    num_blocks = bench.transformer.config["num_single_layers"]
+    calls = {str(size): bench.program("inductor", "float32", size) for size in (1, num_blocks)}
+    ms = measure(calls, bench.repeats)
+    overhead = ms["1"] / ms[str(num_blocks)] - 1
+    longest_ms = ms[str(num_blocks)] * num_blocks / count_blocks(bench)
+    return {
+        "overhead_of_one_block_per_call": round(overhead, 4),
+        "longest_call_ms_one_group": round(longest_ms, 1),
+        "longest_call_ms_one_block": round(ms["1"] / count_blocks(bench), 1),
+    }
+
+
+def count_blocks(bench: Bench) -> int:
+    config = bench.transformer.config
+    return config["num_layers"] + config["num_single_layers"]
+
+
+def operations(bench: Bench) -> dict[str, float]:
+    """Return what one step must do: operations of linear layers and attention, bytes of weights."""
+    config, length = bench.transformer.config, bench.shape.length
+    model_dim = config["num_attention_heads"] * config["attention_head_dim"]
+    linear = model_dim**2 * (4 + 3 * config["mlp_ratio"])
+    per_block = 2 * length * (linear + 2 * length * model_dim)
+    num_parameters = sum(tensor.numel() for tensor in bench.transformer.parameters())
+    return {
+        "gflop": round(per_block * count_blocks(bench) / 1e9, 3),
+        "attention_share": round(2 * length * model_dim / (linear + 2 * length * model_dim), 3),
+        "weights_mb_fp32": round(4 * num_parameters / 1e6, 1),
+    }
+
+
+def shipped_transformer() -> tuple[Flux2Transformer2DModel, str]:
+    """Return the shipped denoiser, or one of its size where none is shipped, and which it is."""
+    folder = shipped_folder() / "transformer"
+    if (folder / "config.json").is_file():
+        return Flux2Transformer2DModel.from_pretrained(folder, dtype=torch.float32), "shipped"
+    return random_transformer(SHIPPED_LIKE), "random weights of the shipped size"
+
+
+def random_transformer(config: dict[str, Any]) -> Flux2Transformer2DModel:
+    torch.manual_seed(0)
+    return Flux2Transformer2DModel(**config)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--sizes", nargs="+", default=["shipped", "medium"])
+    parser.add_argument("--store", type=Path, default=None)
+    parser.add_argument("--no-torch-compile", action="store_true")
+    parser.add_argument("--one-thread", action="store_true")
+    options = parser.parse_args()
+    store = ArtifactStore(options.store or default_store_folder())
+    all_threads = torch.get_num_threads()
+    result: dict[str, Any] = {"num_threads": all_threads, "torch": torch.__version__}
+    with tempfile.TemporaryDirectory() as folder:
+        for name in options.sizes:
+            shape = SHIPPED_SHAPE if name == "shipped" else MEDIUM_SHAPE
+            transformer, weights = (
+                shipped_transformer()
+                if name == "shipped"
+                else (random_transformer(MEDIUM), "random")
+            )
+            transformer.eval().requires_grad_(False)
+            bench = Bench(name, transformer, shape, store, Path(folder), options.repeats)
+            print(f"{name}: {weights}, {operations(bench)}", flush=True)
+            result[name] = run_threads(bench, 1, options)
+            if all_threads > 1 and not options.one_thread:
+                result[name]["all_threads"] = run_threads(bench, all_threads, options)
+            result[name] |= {"groups": run_groups(bench), "weights": weights, **operations(bench)}
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
