@@ -1,0 +1,225 @@
+"""FLUX.2 klein on programs draws what its eager modules draw, and recompiles only when it must."""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from intonaco.backends.registry import make_backend
+from intonaco.errors import GenerationCancelled, UnsupportedError
+from intonaco.families.checkpoint import read_checkpoint
+from intonaco.families.flux2_programs import (
+    PictureShape,
+    load_flux2_programs,
+    picture_specs,
+    preload,
+)
+from intonaco.families.registry import load_family, load_family_on_programs
+from intonaco.families.request import GenerateRequest
+from intonaco.pipelines.generate import generate
+from intonaco.programs.library import ProgramLibrary
+from intonaco.programs.spec import make_key
+from intonaco.programs.store import ArtifactStore
+from tests.support.comparison import assert_close
+from tests.support.tiny_flux2 import build_tiny_flux2
+from tests.support.tiny_wan import build_tiny_wan
+
+pytestmark = pytest.mark.timeout(900)
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return ArtifactStore(tmp_path_factory.mktemp("store"))
+
+
+def load(folder, store, *, backend="eager", precision="float32", group_size=1, **changes):
+    library = ProgramLibrary(store=store, backend=make_backend(backend), **changes)
+    checkpoint = read_checkpoint(folder)
+    return load_flux2_programs(
+        checkpoint, library, precision=precision, device=CPU, group_size=group_size
+    )
+
+
+@pytest.fixture(scope="module")
+def eager(tiny_flux2_folder):
+    return load_family(read_checkpoint(tiny_flux2_folder), dtype=torch.float32, device=CPU)
+
+
+def make_request(**changes):
+    fields = {"prompt": "a tall girl with red hair", "seed": 5, "width": 64, "height": 64}
+    return GenerateRequest(**{**fields, "num_steps": 2, **changes})
+
+
+def picture(width, height, seed=0):
+    pixels = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
+    return Image.fromarray(pixels)
+
+
+@pytest.mark.parametrize("group_size", [1, 2])
+@pytest.mark.parametrize("references", [(), ((64, 64),), ((64, 80), (80, 64))])
+def test_eager_programs_draw_the_same_bytes_as_the_modules(
+    tiny_flux2_folder, store, eager, group_size, references
+):
+    pictures = tuple(picture(*size) for size in references)
+    request = make_request(references=pictures)
+    family = load(tiny_flux2_folder, store, group_size=group_size)
+    actual, expected = generate(family, request), generate(eager, request)
+    assert torch.equal(actual.latents, expected.latents)
+    assert actual.image.tobytes() == expected.image.tobytes()
+
+
+def test_a_generation_can_be_cancelled_within_a_step(tiny_flux2_folder, store):
+    calls = []
+
+    def cancel_at_the_second_group():
+        calls.append(None)
+        if len(calls) == 2:
+            raise GenerationCancelled("cancelled between two block groups")
+
+    family = load(tiny_flux2_folder, store, between_calls=cancel_at_the_second_group)
+    with pytest.raises(GenerationCancelled, match="between two block groups"):
+        generate(family, make_request())
+    assert len(calls) == 2
+
+
+def test_a_family_without_programs_is_refused(tmp_path, store):
+    checkpoint = read_checkpoint(build_tiny_wan(tmp_path / "wan"))
+    library = ProgramLibrary(store=store, backend=make_backend("eager"))
+    with pytest.raises(UnsupportedError, match=r"a WanPipeline, which has no programs here; use"):
+        load_family_on_programs(checkpoint, library, precision="float32", device=CPU)
+
+
+@dataclass(frozen=True)
+class Serving:
+    """Everything that a person may set, at once; each test changes one."""
+
+    seed: int = 5
+    prompt: str = "a tall girl"
+    num_steps: int = 2
+    weights_seed: int = 0
+    references: tuple[tuple[int, int], ...] = ((64, 64),)
+    width: int = 64
+    precision: str = "float32"
+    group_size: int = 1
+    fingerprint: dict[str, str] = field(
+        default_factory=lambda: {"backend": "b", "torch": "1", "instruction_set": "avx"}
+    )
+
+    def program_of_a_single_block_group(self, folder, store) -> str:
+        """Draw with these settings, and return the digest of the group's program."""
+        family = load(folder, store, precision=self.precision, group_size=self.group_size)
+        if self.precision == "float32":
+            references = tuple(picture(*size) for size in self.references)
+            generate(
+                family,
+                make_request(
+                    seed=self.seed,
+                    prompt=self.prompt,
+                    num_steps=self.num_steps,
+                    width=self.width,
+                    references=references,
+                ),
+            )
+        shape = PictureShape(size=(self.width, 64), reference_sizes=self.references)
+        specs = picture_specs(family, shape)
+        (spec,) = {s.component: s for s in specs if "single" in s.component}.values()
+        return make_key(spec, self.fingerprint).digest
+
+
+FINGERPRINT = {"backend": "b", "torch": "1", "instruction_set": "avx"}
+RECOMPILES = [
+    ({"seed": 6}, 0),
+    ({"prompt": "a tall girl with red hair and a blue hat"}, 0),
+    ({"num_steps": 3}, 0),
+    ({"weights_seed": 1}, 0),
+    ({"references": ((128, 64),)}, 1),
+    ({"references": ((64, 64), (64, 64))}, 1),
+    ({"width": 80}, 1),
+    ({"width": 128, "references": ()}, 0),  # as many tokens, of another kind
+    ({"precision": "bfloat16"}, 1),
+    ({"precision": "w8a16"}, 1),
+    ({"group_size": 2}, 1),
+    ({"fingerprint": {**FINGERPRINT, "backend": "c"}}, 1),
+    ({"fingerprint": {**FINGERPRINT, "torch": "2"}}, 1),
+    ({"fingerprint": {**FINGERPRINT, "instruction_set": "avx512"}}, 1),
+]
+
+
+@pytest.fixture(scope="module")
+def checkpoints(tiny_flux2_folder, tmp_path_factory):
+    other = build_tiny_flux2(tmp_path_factory.mktemp("other") / "tiny-flux2", seed=1)
+    return {0: tiny_flux2_folder, 1: other}
+
+
+@pytest.mark.parametrize(("change", "num_recompiles"), RECOMPILES)
+def test_each_setting_recompiles_a_block_group_never_or_once(
+    checkpoints, store, change, num_recompiles
+):
+    before, after = Serving(), replace(Serving(), **change)
+    digests = [
+        serving.program_of_a_single_block_group(checkpoints[serving.weights_seed], store)
+        for serving in (before, after)
+    ]
+    assert len(set(digests)) - 1 == num_recompiles
+
+
+def test_one_reference_and_two_of_the_same_total_length_share_a_program(tiny_flux2_folder, store):
+    family = load(tiny_flux2_folder, store)
+    denoisers = []
+    for sizes in (((64, 128),), ((64, 64), (64, 64))):
+        specs = picture_specs(family, PictureShape(size=(64, 64), reference_sizes=sizes))
+        denoisers.append([spec for spec in specs if spec.component.startswith("denoiser")])
+    assert denoisers[0] == denoisers[1]
+
+
+def test_groups_of_one_kind_share_a_program(tiny_flux2_folder, store):
+    specs = picture_specs(load(tiny_flux2_folder, store), PictureShape(size=(64, 64)))
+    singles = [spec for spec in specs if spec.component == "denoiser/single[1]"]
+    assert len(singles) == 2
+    assert singles[0] == singles[1]
+
+
+@pytest.fixture(scope="module")
+def compiled(tiny_flux2_folder, store):
+    """The whole model on AOTInductor, one block per group: seven programs, compiled once."""
+    family = load(tiny_flux2_folder, store, backend="inductor")
+    preload(family, PictureShape(size=(64, 64)))
+    return family
+
+
+def test_compiled_programs_draw_the_eager_picture_within_a_bound(compiled, eager):
+    actual, expected = (generate(family, make_request()) for family in (compiled, eager))
+    assert_close(
+        actual.latents,
+        expected.latents,
+        atol=2e-5 * expected.latents.abs().max().item(),
+        why="float32 sums in another order through 3 blocks and 2 steps: 1e-5 of the scale, doubled",
+    )
+    assert_close(
+        np.asarray(actual.image),
+        np.asarray(expected.image),
+        atol=1,
+        why="a difference below one level may still cross a rounding edge",
+    )
+
+
+def test_a_restart_compiles_nothing(compiled, tiny_flux2_folder, store):
+    family = load(tiny_flux2_folder, store, backend="inductor", may_compile=False)
+    preload(family, PictureShape(size=(64, 64)))
+    actual, expected = (generate(one, make_request(num_steps=1)) for one in (family, compiled))
+    assert torch.equal(actual.latents, expected.latents)
+
+
+def test_other_weights_need_no_compiling(compiled, checkpoints, store):
+    family = load(checkpoints[1], store, backend="inductor", may_compile=False)
+    other = load_family(read_checkpoint(checkpoints[1]), dtype=torch.float32, device=CPU)
+    actual, expected = (generate(one, make_request(num_steps=1)) for one in (family, other))
+    assert_close(
+        actual.latents,
+        expected.latents,
+        atol=2e-5 * expected.latents.abs().max().item(),
+        why="as for the first checkpoint",
+    )
