@@ -62,11 +62,17 @@ class Model:
 
     @property
     def dtype(self) -> str:
-        return str(self.family.dtype).removeprefix("torch.")
+        """Precision: "float32", "bfloat16" or "w8a16"."""
+        return self.family.precision
 
     @property
     def device(self) -> str:
         return str(self.family.device)
+
+    @property
+    def backend(self) -> str:
+        """What runs the model: "eager", or the backend of its programs."""
+        return self.family.backend
 
     @property
     def defaults(self) -> Defaults:
@@ -359,13 +365,14 @@ def _check_references(receipt: Receipt, references: tuple[Image.Image, ...]) -> 
 
 def _replay_model(receipt: Receipt, model: Model | str | Path | None) -> Model:
     if not isinstance(model, Model):
-        model = load(model, dtype=receipt.dtype, device=receipt.device)
+        model = load(model, dtype=receipt.dtype, device=receipt.device, backend=receipt.backend)
     if model.digest != receipt.model_digest:
         raise ReplayError(
             f"model_digest: drawn with {receipt.model_name} {receipt.model_digest[:12]}, got "
             f"{model.name} {model.digest[:12]}; pass the model that drew it"
         )
-    for field, given in (("dtype", model.dtype), ("device", model.device)):
+    fields = {"dtype": model.dtype, "device": model.device, "backend": model.backend}
+    for field, given in fields.items():
         recorded = getattr(receipt, field)
         if recorded != given:
             raise ReplayError(

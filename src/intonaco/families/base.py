@@ -81,6 +81,16 @@ class Family(Protocol):
     @property
     def device(self) -> torch.device: ...
 
+    @property
+    def backend(self) -> str:
+        """What runs the components: "eager", or the backend of their programs."""
+        ...
+
+    @property
+    def precision(self) -> str:
+        """The dtype's name, or "w8a16" where weights have 8 bits."""
+        ...
+
     def check(self, request: GenerateRequest) -> tuple[str, ...]:
         """Return warnings about `request`; raise an InputError if it cannot be done.
 

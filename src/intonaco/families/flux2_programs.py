@@ -214,6 +214,7 @@ def load_flux2_programs(
         dtype=torch.float32 if precision == "float32" else torch.bfloat16,
         device=device,
         backend=library.backend.name,
+        has_int8_weights=precision == "w8a16",
     )
 
 

@@ -77,10 +77,15 @@ class WanFamily:
     decoder: Component
     dtype: torch.dtype
     device: torch.device
+    backend: str = "eager"
 
     @property
     def name(self) -> str:
         return "wan"
+
+    @property
+    def precision(self) -> str:
+        return str(self.dtype).removeprefix("torch.")
 
     def with_components(self, **components: Component) -> "WanFamily":
         """Return this family with some of its three components replaced."""

@@ -80,6 +80,7 @@ class Receipt(BaseModel):
     family: str
     dtype: str
     device: str
+    backend: str = "eager"
     is_private: bool
     prompt: str | None
     negative_prompt: str | None = None
