@@ -124,7 +124,7 @@ def held_out_accuracy(model: Classifier, count: int = 1000) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--work", type=Path, default=Path("models/work"))
+    parser.add_argument("--work", type=Path, default=Path("models/runs"))
     parser.add_argument("--pictures", type=int, default=12_000)
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--output", type=Path, default=Path("models/judge/classifier.safetensors"))

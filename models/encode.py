@@ -90,7 +90,7 @@ def normalization(pictures: np.memmap) -> dict[str, list[float]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--work", type=Path, default=Path("models/work"))
+    parser.add_argument("--work", type=Path, default=Path("models/runs"))
     parser.add_argument("--items", type=int, default=20_000)
     parser.add_argument("--ranks", type=int, default=1 if torch.cuda.is_available() else 2)
     args = parser.parse_args()

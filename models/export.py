@@ -59,7 +59,7 @@ def export(work: Path, folder: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--work", type=Path, default=Path("models/work"))
+    parser.add_argument("--work", type=Path, default=Path("models/runs"))
     parser.add_argument("--output", type=Path, default=DEFAULT_FOLDER)
     args = parser.parse_args()
     export(args.work, args.output)

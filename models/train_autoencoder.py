@@ -103,7 +103,7 @@ def train(rank: Rank, work: Path, num_steps: int, seed: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--work", type=Path, default=Path("models/work"))
+    parser.add_argument("--work", type=Path, default=Path("models/runs"))
     parser.add_argument("--steps", type=int, default=2600)
     parser.add_argument("--ranks", type=int, default=1 if torch.cuda.is_available() else 2)
     parser.add_argument("--seed", type=int, default=0)

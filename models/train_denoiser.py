@@ -25,7 +25,7 @@ from models.world import doll_of
 TEXT_LENGTH = 40
 TEXT_LAYERS = (1, 2, 3)
 TEXT_WIDTH = 128
-BATCH = 16
+BATCH = 12  # per rank
 REFERENCE_SHARE = 0.35
 # Time shift: high first, so that words are bound before edges are drawn.
 BINDING_SHIFT, BINDING_SHARE, SHIFT = 6.0, 0.15, 2.5
@@ -53,6 +53,9 @@ class DollModel(torch.nn.Module):
         super().__init__()
         self.text_encoder = Qwen3ForCausalLM(text_config(vocabulary_size))
         self.denoiser = Flux2Transformer2DModel(**DENOISER)
+        # Embeddings of unit order, or the first hidden states that the denoiser reads start near zero.
+        torch.nn.init.normal_(self.text_encoder.get_input_embeddings().weight, std=0.5)
+        torch.nn.init.zeros_(self.denoiser.proj_out.weight)
         self.text_ids = _ids(1, 1, 1, TEXT_LENGTH)
         self.picture_ids = _ids(1, 12, 12, 1)
         self.reference_ids = _ids(1, 6, 6, 1) + torch.tensor([10, 0, 0, 0])
@@ -104,13 +107,13 @@ class Items:
         return batch["input_ids"], batch["attention_mask"]
 
 
-def build_training(items: Items, device: str, *, fast: bool) -> tuple[DollModel, list[torch.optim.Optimizer]]:
-    model = DollModel(len(items.tokenizer)).to(device)
+def build_training(items: Items, rank: Rank, *, fast: bool) -> tuple[DollModel, list[torch.optim.Optimizer]]:
+    model = DollModel(len(items.tokenizer)).to(rank.device)
     inner = [p for n, p in model.denoiser.named_parameters() if p.ndim == 2 and "blocks" in n]
     ids = {id(p) for p in inner}
     text = [p for p in model.text_encoder.parameters() if p.requires_grad]
     others = [p for p in model.denoiser.parameters() if id(p) not in ids]
-    optimizers = build_optimizers(inner, others, muon_lr=0.02, adam_lr=1.5e-3)
+    optimizers = build_optimizers(inner, others, muon_lr=0.02, adam_lr=1.5e-3, rank=rank)
     optimizers[1].add_param_group({"params": text, "lr": 3e-3, "base_lr": 3e-3})
     if fast:
         model.denoiser.compile(dynamic=False)
@@ -120,7 +123,7 @@ def build_training(items: Items, device: str, *, fast: bool) -> tuple[DollModel,
 def train(rank: Rank, work: Path, num_steps: int, seed: int, fast: bool) -> None:
     torch.manual_seed(seed)
     items = Items(work)
-    model, optimizers = build_training(items, rank.device, fast=fast)
+    model, optimizers = build_training(items, rank, fast=fast)
     parameters = [p for p in model.parameters() if p.requires_grad]
     average, first, path = Average(model, 0.998), 0, work / "denoiser.checkpoint"
     if path.exists():
@@ -169,8 +172,8 @@ def batch_loss(model: DollModel, items: Items, rank: Rank, *, seed: int, shift: 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--work", type=Path, default=Path("models/work"))
-    parser.add_argument("--steps", type=int, default=3600)
+    parser.add_argument("--work", type=Path, default=Path("models/runs"))
+    parser.add_argument("--steps", type=int, default=2400)
     parser.add_argument("--ranks", type=int, default=1 if torch.cuda.is_available() else 2)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--no-compile", action="store_true", help="run the denoiser without torch.compile (needs no g++)")
