@@ -96,7 +96,9 @@ def test_a_spec_survives_json():
 
 
 def test_specs_are_read_without_torch():
-    code = "import sys, intonaco.programs.store, intonaco.programs.spec; print('torch' in sys.modules)"
+    code = (
+        "import sys, intonaco.programs.store, intonaco.programs.spec; print('torch' in sys.modules)"
+    )
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )

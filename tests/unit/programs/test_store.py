@@ -13,15 +13,10 @@ from intonaco.errors import (
     FingerprintError,
 )
 from intonaco.programs.compiler import ensure_programs
-from intonaco.programs.manifest import (
-    MANIFEST_NAME,
-    Manifest,
-    read_manifest,
-    record_files,
-    write_manifest,
-)
+from intonaco.programs.manifest import MANIFEST_NAME, read_manifest
 from intonaco.programs.spec import make_key
 from intonaco.programs.store import ArtifactStore
+from tests.support.artifacts import publish
 from tests.support.fake_backend import FakeBackend
 from tests.support.program_builders import affine_spec, probe_spec
 
@@ -29,25 +24,6 @@ from tests.support.program_builders import affine_spec, probe_spec
 @pytest.fixture
 def store(tmp_path):
     return ArtifactStore(tmp_path / "store")
-
-
-def publish(store, spec, backend=None, content=b"binary"):
-    """Put an artifact into the store as the compiler does."""
-    key = make_key(spec, (backend or FakeBackend()).fingerprint())
-    with store.scratch() as scratch:
-        folder = scratch / key.digest
-        folder.mkdir()
-        (folder / "program.bin").write_bytes(content)
-        manifest = Manifest(
-            digest=key.digest,
-            key=key,
-            files=record_files(folder),
-            compile_s=1.0,
-            created="2026-01-01T00:00:00+00:00",
-        )
-        write_manifest(folder, manifest)
-        folder.rename(store.root / key.digest)
-    return key
 
 
 def test_a_published_program_is_found(store):
