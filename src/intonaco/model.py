@@ -132,7 +132,7 @@ class Model:
             references=open_references(references),
         )
         result = generate(
-            self.family, request, progress=progress, step_cache=self._step_cache(step_cache)
+            self.family, request, progress=progress, step_cache=self.step_cache_request(step_cache)
         )
         return self._picture(
             request, result, result.images, warnings=result.warnings, is_private=is_private
@@ -191,7 +191,7 @@ class Model:
             feather_pixels=feather_pixels,
             has_source_reference=has_source_reference,
             progress=progress,
-            step_cache=self._step_cache(step_cache),
+            step_cache=self.step_cache_request(step_cache),
         )
         record = EditRecord(
             template_sha256=picture_digest(source),
@@ -231,7 +231,11 @@ class Model:
         )
         return Picture(image=images[0], receipt=receipt, warnings=warnings, frames=images)
 
-    def _step_cache(self, choice: StepCacheChoice) -> StepCacheRequest | None:
+    def step_cache_request(self, choice: StepCacheChoice) -> StepCacheRequest | None:
+        """Return what `choice` means for this model, as `generate` reads it.
+
+        Raises RequestError for a text that means nothing, CalibrationError for an unusable file.
+        """
         return resolve_step_cache(
             choice,
             calibration_file=self.checkpoint.folder / CALIBRATION_FILE_NAME,

@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from intonaco.cli.calibrate import calibrate
+from intonaco.cli.compare import compare
 from intonaco.cli.demo import demo
 from intonaco.cli.doctor import doctor
 from intonaco.cli.edit import edit
@@ -37,6 +39,8 @@ app.command()(demo)
 app.command()(generate)
 app.command()(edit)
 app.command()(replay)
+app.command()(calibrate)
+app.command()(compare)
 app.command()(doctor)
 app.command("compile")(compile_programs)
 app.add_typer(programs)

@@ -79,6 +79,18 @@ class Terminal:
             yield PictureProgress(bar=bar, num_pictures=num_pictures)
 
 
+    @contextmanager
+    def counting(self, text: str) -> Generator["Callable[[int, int, str], None]"]:
+        """Show pictures done out of all on stderr; call what is yielded as (done, total, phase)."""
+        with _progress_bar("pictures,") as bar:
+            task = bar.add_task(text, total=None)
+
+            def show(done: int, total: int, phase: str = "") -> None:
+                bar.update(task, completed=done, total=total, description=phase or text)
+
+            yield show
+
+
 class PictureProgress:
     """Shows the steps of one or several pictures, drawn one after the other, on one bar."""
 
@@ -105,7 +117,7 @@ class PictureProgress:
         return show
 
 
-def _progress_bar() -> "Progress":
+def _progress_bar(unit: str = "steps,") -> "Progress":
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -121,7 +133,7 @@ def _progress_bar() -> "Progress":
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("steps,"),
+        TextColumn(unit),
         TimeElapsedColumn(),
         TextColumn("gone,"),
         TimeRemainingColumn(),
