@@ -13,7 +13,7 @@ import pytest
 
 COMMAND = [sys.executable, "-m", "intonaco"]
 MAX_FILE_BYTES = 1000
-DEADLINE_S = 120
+DEADLINE_S = 240
 
 
 def _drain(terminal: int, text: bytes, seen: threading.Event) -> None:
