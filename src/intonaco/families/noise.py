@@ -4,6 +4,8 @@ Index 0 draws what `torch.Generator().manual_seed(seed)` draws, so it is the noi
 pipeline at that seed. Index k > 0 seeds the generator with the first 8 bytes (big-endian) of
 sha256("intonaco-noise:{seed}:{k}"), so pictures of a series do not depend on each other.
 torch's CPU generator reads the low 32 bits of a seed: seeds equal in those draw the same noise.
+Lower precisions round this draw; a diffusers pipeline draws in its own precision, which is another
+draw, so in bfloat16 the two agree only when the pipeline is given our noise as `latents`.
 """
 
 import hashlib

@@ -35,18 +35,17 @@ def open_picture(
     formats: tuple[str, ...] = PICTURE_FORMATS,
 ) -> Image.Image:
     """Return a picture, decoded, upright. Raises PictureError, which calls it `name`."""
-    if isinstance(picture, Image.Image):
-        return picture
-    path = Path(picture)
-    opened = open_unread(path, name, formats=formats)
+    in_hand = isinstance(picture, Image.Image)
+    opened = picture if in_hand else open_unread(Path(picture), name, formats=formats)
     try:
-        with opened:
-            opened.load()
-            return ImageOps.exif_transpose(opened)
+        opened.load()
+        return opened if in_hand else ImageOps.exif_transpose(opened)
     except DAMAGE as error:
-        raise PictureError(
-            f"{name} {path} is damaged ({_one_line(error)}); save it again"
-        ) from None
+        called = name if in_hand else f"{name} {picture}"
+        raise PictureError(f"{called} is damaged ({_one_line(error)}); save it again") from None
+    finally:
+        if not in_hand:
+            opened.close()
 
 
 def open_unread(path: Path, name: str, *, formats: tuple[str, ...]) -> Image.Image:

@@ -39,6 +39,17 @@ def test_a_picture_in_hand_is_taken_as_it_is():
     assert open_picture(picture, "reference") is picture
 
 
+def test_a_picture_in_hand_that_was_never_decoded_is_refused_too(good: Path):
+    content = good.read_bytes()
+    good.write_bytes(content[: len(content) // 2])
+
+    with (
+        Image.open(good) as lazy,
+        pytest.raises(PictureError, match=r"^template is damaged"),
+    ):
+        open_picture(lazy, "template")
+
+
 def test_a_photo_is_turned_upright(tmp_path: Path):
     path = tmp_path / "photo.jpg"
     exif = Image.Exif()
