@@ -28,7 +28,7 @@ from intonaco.families.flux2_programs import ComponentWeights, ProgramDenoiser
 from intonaco.families.flux2_specs import DenoiserShape, activation_dtype
 from intonaco.families.source import shipped_folder
 from intonaco.programs.compiler import CompileEvent
-from intonaco.programs.int8 import quantize_tensors
+from intonaco.programs.int8 import LAYERS, quantize_tensors
 from intonaco.programs.library import ProgramLibrary
 from intonaco.programs.presharding import map_tensors, module_tensors, read_header, write_presharded
 from intonaco.programs.store import ArtifactStore, default_store_folder
@@ -41,7 +41,7 @@ SHIPPED_LIKE: dict[str, Any] = {
 MEDIUM = {**SHIPPED_LIKE, "num_attention_heads": 8, "joint_attention_dim": 1536}
 SHIPPED_SHAPE = DenoiserShape(num_image_tokens=144, num_text_tokens=48)
 MEDIUM_SHAPE = DenoiserShape(num_image_tokens=1024, num_text_tokens=64)
-PRECISIONS = ("float32", "bfloat16", "w8a16")
+PRECISIONS = ("float32", "bfloat16", "w8a16", "w8a8")
 Call = Callable[[], object]
 
 
@@ -91,7 +91,7 @@ class Bench:
             tensors, derived = module_tensors(self.transformer)
             dtype = getattr(torch, activation_dtype(precision))
             tensors = {name: tensor.to(dtype) for name, tensor in tensors.items()}
-            if precision == "w8a16":
+            if precision in LAYERS:
                 linear = (n for n, m in self.transformer.named_modules() if is_linear(m))
                 tensors = quantize_tensors(tensors, frozenset(f"{name}.weight" for name in linear))
             write_presharded(path, tensors, derived)
@@ -153,6 +153,7 @@ def ratios(ms: dict[str, float], program: str) -> dict[str, float]:
         "eager_bf16_over_program_bf16": ("eager bfloat16", f"{program} bfloat16"),
         "eager_fp32_over_program_bf16": ("eager float32", f"{program} bfloat16"),
         "eager_fp32_over_program_w8a16": ("eager float32", f"{program} w8a16"),
+        "eager_fp32_over_program_w8a8": ("eager float32", f"{program} w8a8"),
         "torch_compile_over_program": ("torch.compile float32", f"{program} float32"),
     }
     return {
@@ -170,7 +171,7 @@ def run_threads(bench: Bench, num_threads: int, options: argparse.Namespace) -> 
     if not options.no_torch_compile:
         calls["torch.compile float32"] = bench.torch_compiled()
     if util.find_spec("openvino") is not None:
-        calls |= {f"openvino {name}": bench.program("openvino", name) for name in PRECISIONS}
+        calls |= {f"openvino {name}": bench.program("openvino", name) for name in PRECISIONS[:3]}
     ms = measure(calls, bench.repeats)
     for name, value in ms.items():
         print(f"  {num_threads} thread(s)  {name:<24} {value:9.2f} ms", flush=True)

@@ -62,7 +62,7 @@ class Model:
 
     @property
     def dtype(self) -> str:
-        """Precision: "float32", "bfloat16" or "w8a16"."""
+        """Precision: "float32" or "bfloat16"; on programs also "w8a16" or "w8a8"."""
         return self.family.precision
 
     @property
@@ -262,7 +262,8 @@ def load(
 
     Args:
         source: a folder in diffusers' format, a hub id (owner/name), or None for the shipped model.
-        dtype: "float32" or "bfloat16"; on compiled programs also "w8a16" (8-bit weights).
+        dtype: "float32" or "bfloat16"; on compiled programs also "w8a16" (8-bit weights) and
+            "w8a8" (8-bit products).
         device: a torch device, such as "cpu" or "cuda".
         backend: "eager" runs modules as they are; "inductor" and "openvino" run programs that are
             compiled once and kept in `store`.
@@ -274,7 +275,7 @@ def load(
         ModelError: it cannot be found or used; the message says what is missing.
         BackendError, ArtifactError: programs cannot be compiled or found here, and why.
     """
-    precisions = ("float32", "bfloat16", *(("w8a16",) if backend != "eager" else ()))
+    precisions = ("float32", "bfloat16", *(("w8a16", "w8a8") if backend != "eager" else ()))
     if dtype not in precisions:
         raise UnsupportedError(
             f"dtype must be one of {', '.join(precisions)} with backend {backend!r}, got {dtype!r}"

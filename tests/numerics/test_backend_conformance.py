@@ -30,11 +30,15 @@ from tests.support.program_builders import (
 # The first test of each backend compiles; on a busy machine that takes minutes.
 pytestmark = pytest.mark.timeout(600)
 
-PRECISIONS = ("float32", "bfloat16", "w8a16")
+PRECISIONS = ("float32", "bfloat16", "w8a16", "w8a8")
 TOLERANCE = {
     "float32": (2e-6, "sums of 64 products in another order: a few units of 2^-23 at values of 5"),
     "bfloat16": (8e-2, "two roundings to 8 bits of mantissa, 2^-8 each, at values up to 8"),
     "w8a16": (8e-2, "as bfloat16: both sides use the same 8-bit weights"),
+    "w8a8": (
+        8e-2,
+        "one 8-bit level of an input, 3 / 127, times a weight of up to 3, may round apart",
+    ),
 }
 INSTALLED = [
     pytest.param(

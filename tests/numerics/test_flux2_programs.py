@@ -146,6 +146,7 @@ RECOMPILES = [
     ({"width": 128, "references": ()}, 0),  # as many tokens, of another kind
     ({"precision": "bfloat16"}, 1),
     ({"precision": "w8a16"}, 1),
+    ({"precision": "w8a8"}, 1),
     ({"group_size": 2}, 1),
     ({"fingerprint": {**FINGERPRINT, "backend": "c"}}, 1),
     ({"fingerprint": {**FINGERPRINT, "torch": "2"}}, 1),

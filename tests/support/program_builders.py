@@ -6,11 +6,16 @@ from torch.nn import functional
 
 from intonaco.attention.joint import bounded_attention
 from intonaco.backends.spec import ProgramSpec, TensorSpec
-from intonaco.programs.int8 import quantize_linears
+from intonaco.programs.int8 import LAYERS, quantize_linears, quantize_weight
 
 HERE = "tests.support.program_builders"
 ROWS, FEATURES, NUM_KEYS = 4, 64, 12
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "w8a16": torch.bfloat16}
+DTYPES = {
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "w8a16": torch.bfloat16,
+    "w8a8": torch.float32,
+}
 
 
 class Affine(nn.Module):
@@ -69,8 +74,7 @@ class Slow(nn.Module):
 
 
 def build_affine(*, features: int, precision: str) -> nn.Module:
-    module = Affine(features).to(DTYPES[precision])
-    return quantize_linears(module) if precision == "w8a16" else module
+    return quantize_linears(Affine(features).to(DTYPES[precision]), precision)
 
 
 def build_probe(*, features: int, precision: str) -> nn.Module:
@@ -90,13 +94,13 @@ def build_slow(*, precision: str) -> nn.Module:
 
 
 def affine_spec(*, precision: str = "float32", features: int = FEATURES, **changes) -> ProgramSpec:
-    dtype = "float32" if precision == "float32" else "bfloat16"
+    dtype = str(DTYPES[precision]).removeprefix("torch.")
     weight = (
         [
             tensor("proj.weight_int8", (features, features), "int8", "weight"),
             tensor("proj.weight_scale", (features,), dtype, "weight"),
         ]
-        if precision == "w8a16"
+        if precision in LAYERS
         else [tensor("proj.weight", (features, features), dtype, "weight")]
     )
     fields = {
@@ -166,14 +170,12 @@ def tensor(name: str, shape: tuple[int, ...], dtype: str = "float32", role: str 
 
 def random_constants(spec: ProgramSpec, seed: int = 0) -> dict[str, Tensor]:
     """Return random weights for the affine and probe specs, quantized where the spec says so."""
-    from intonaco.programs.int8 import quantize_weight
-
     generator = torch.Generator().manual_seed(seed)
     features = spec.config["features"]
     dtype = DTYPES[spec.precision]
     weight = (torch.randn(features, features, generator=generator) / features**0.5).to(dtype)
     tensors = {"proj.weight": weight}
-    if spec.precision == "w8a16":
+    if spec.precision in LAYERS:
         names = ("proj.weight_int8", "proj.weight_scale")
         tensors = dict(zip(names, quantize_weight(weight), strict=True))
     for name in ("proj.bias", "table"):

@@ -15,6 +15,7 @@ import platform
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -69,13 +70,17 @@ class InductorBackend:
             "torch": torch.__version__,
             "instruction_set": instruction_set(),
             "platform": f"{platform.system()}-{platform.machine()}".lower(),
-            "compiler": compiler_version(),
+            "compiler": self._compiler_version,
             "options": " ".join(f"{name}={value}" for name, value in sorted(OPTIONS.items())),
         }
         if torch.cuda.is_available():
             major, minor = torch.cuda.get_device_capability()
             fields["cuda"] = f"{torch.version.cuda} sm_{major}{minor}"
         return fields
+
+    @cached_property
+    def _compiler_version(self) -> str:
+        return compiler_version()
 
     def supports(self, spec: ProgramSpec) -> tuple[str, ...]:
         """Return every reason why `spec` cannot be compiled here."""

@@ -65,6 +65,8 @@ class OpenVinoBackend:
         if spec.state:
             names = ", ".join(item.name for item in spec.state)
             reasons.append(f"state ({names}) cannot be updated in a graph; choose inductor")
+        if spec.precision == "w8a8":
+            reasons.append("products of bytes have no form in a graph; choose inductor")
         reasons += [
             f"a program that needs {need.replace('_', ' ')} cannot become a graph; {remedy}"
             for need, remedy in (

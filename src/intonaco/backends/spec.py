@@ -11,7 +11,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 DtypeName = Literal["float32", "bfloat16", "float16", "int64", "int8", "bool"]
-Precision = Literal["float32", "bfloat16", "w8a16"]
+Precision = Literal["float32", "bfloat16", "w8a16", "w8a8"]
 Role = Literal["value", "weight", "derived", "state"]
 Need = Literal["collectives", "data_dependent_shapes"]
 

@@ -88,7 +88,7 @@ class Family(Protocol):
 
     @property
     def precision(self) -> str:
-        """The dtype's name, or "w8a16" where weights have 8 bits."""
+        """The dtype's name, or "w8a16" or "w8a8" where layers have 8 bits."""
         ...
 
     def check(self, request: GenerateRequest) -> tuple[str, ...]:

@@ -77,15 +77,11 @@ class Flux2Family:
     dtype: torch.dtype
     device: torch.device
     backend: str = "eager"
-    has_int8_weights: bool = False
+    precision: str = "float32"
 
     @property
     def name(self) -> str:
         return "flux2"
-
-    @property
-    def precision(self) -> str:
-        return "w8a16" if self.has_int8_weights else str(self.dtype).removeprefix("torch.")
 
     @property
     def token_pixels(self) -> int:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from transformers import Qwen3Config, Qwen3Model
 
 from intonaco.families.flux2_modules import PictureDecoder, PictureEncoder, PromptEncoder
+from intonaco.families.flux2_specs import activation_dtype
 from intonaco.programs.int8 import quantize_linears
 
 
@@ -85,10 +86,8 @@ def _block_arguments(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _finish(module: nn.Module, precision: str) -> nn.Module:
-    if precision == "float32":
-        return module.to(torch.float32)
-    module = module.to(torch.bfloat16)
-    return quantize_linears(module) if precision == "w8a16" else module
+    dtype = torch.float32 if activation_dtype(precision) == "float32" else torch.bfloat16
+    return quantize_linears(module.to(dtype), precision)
 
 
 class _Prologue(nn.Module):

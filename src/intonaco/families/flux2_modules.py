@@ -167,6 +167,7 @@ def assemble_flux2(
         scheduler_settings=dict(scheduler.config),
         dtype=dtype,
         device=device,
+        precision=str(dtype).removeprefix("torch."),
         **components,
     )
 

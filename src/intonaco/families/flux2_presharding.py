@@ -16,7 +16,8 @@ from intonaco.families.checkpoint import Checkpoint
 from intonaco.families.flux2 import Flux2Family
 from intonaco.families.flux2_modules import Eager, PromptEncoder, load_flux2
 from intonaco.families.flux2_settings import out_layers
-from intonaco.programs.int8 import quantize_tensors
+from intonaco.families.flux2_specs import activation_dtype
+from intonaco.programs.int8 import LAYERS, quantize_tensors
 from intonaco.programs.presharding import module_tensors, write_presharded
 
 UNUSED = {
@@ -28,12 +29,12 @@ COUNTER = "num_batches_tracked"
 
 def preshard_flux2(checkpoint: Checkpoint, folder: Path, *, precision: Precision) -> None:
     """Write text_encoder, denoiser, encoder and decoder files to `folder`."""
-    dtype = torch.float32 if precision == "float32" else torch.bfloat16
+    dtype = torch.float32 if activation_dtype(precision) == "float32" else torch.bfloat16
     family = load_flux2(checkpoint, dtype=dtype, device=torch.device("cpu"))
     for name, module in program_modules(family, out_layers(checkpoint)).items():
         tensors, derived = module_tensors(module)
         kept = {key: tensor for key, tensor in tensors.items() if _is_used(name, key)}
-        if precision == "w8a16" and name in {"text_encoder", "denoiser"}:
+        if precision in LAYERS and name in {"text_encoder", "denoiser"}:
             kept = quantize_tensors(kept, _linear_names(module))
         write_presharded(folder / f"{name}.safetensors", kept, derived & kept.keys())
 

@@ -30,6 +30,7 @@ from intonaco.families.flux2_settings import (
 from intonaco.families.flux2_specs import (
     DenoiserShape,
     DenoiserSpecs,
+    activation_dtype,
     decoder_spec,
     denoiser_specs,
     encoder_spec,
@@ -211,10 +212,10 @@ def load_flux2_programs(
         denoiser=denoiser,
         encoder=encoder_component(library, weights["encoder"]),
         decoder=decoder_component(library, weights["decoder"]),
-        dtype=torch.float32 if precision == "float32" else torch.bfloat16,
+        dtype=torch.float32 if activation_dtype(precision) == "float32" else torch.bfloat16,
         device=device,
         backend=library.backend.name,
-        has_int8_weights=precision == "w8a16",
+        precision=precision,
     )
 
 

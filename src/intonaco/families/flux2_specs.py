@@ -69,9 +69,14 @@ class DenoiserShape:
         return self.num_image_tokens + self.num_text_tokens
 
 
-def activation_dtype(precision: Precision) -> DtypeName:
-    """Return the dtype of activations: 16 bits unless the precision is float32."""
-    return "float32" if precision == "float32" else "bfloat16"
+def activation_dtype(precision: str) -> DtypeName:
+    """Return the dtype of activations between layers."""
+    return "float32" if precision in {"float32", "w8a8"} else "bfloat16"
+
+
+def plain_precision(precision: Precision) -> Precision:
+    """Return the precision of a component that keeps no 8-bit weights."""
+    return activation_dtype(precision)
 
 
 def denoiser_specs(
@@ -191,8 +196,8 @@ def _autoencoder_spec(
         component=component,
         builder=f"{BUILDERS}:build_{component}",
         config={"autoencoder_config": _plain(config)},
-        # Convolutions keep 16-bit weights: they are a small part, and the most delicate one.
-        precision="bfloat16" if precision == "w8a16" else precision,
+        # Convolutions keep whole weights: they are a small part, and the most delicate one.
+        precision=plain_precision(precision),
         inputs=(inputs,),
         outputs=(outputs,),
         constants=header.under(""),

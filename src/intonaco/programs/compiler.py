@@ -67,7 +67,8 @@ def ensure_programs(
     compiled; `FingerprintError` or `ArtifactMissingError` when `may_compile` is false;
     `BackendUnavailableError` without a compiler; `CompileError`.
     """
-    keys = [make_key(spec, backend.fingerprint()) for spec in specs]
+    fingerprint = backend.fingerprint()
+    keys = [make_key(spec, fingerprint) for spec in specs]
     if not may_compile:
         return [store.require(key) for key in keys]
     check_supported(backend, [key.spec for key in keys])
