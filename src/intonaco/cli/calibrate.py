@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from intonaco.stepcache.calibration import Calibration
 
 DEFAULT_STEPS = 50
+DEFAULT_SPEEDUP = "1.6"
 TARGET = "Target"
 
 Prompts = Annotated[
@@ -25,13 +26,13 @@ Prompts = Annotated[
     ),
 ]
 Speedup = Annotated[
-    float | None,
+    str | None,
     typer.Option(
         "--speedup", metavar="X", help="Denoising speedup to reach.", rich_help_panel=TARGET
     ),
 ]
 Psnr = Annotated[
-    float | None,
+    str | None,
     typer.Option(
         "--psnr",
         metavar="DB",
@@ -40,7 +41,7 @@ Psnr = Annotated[
     ),
 ]
 Share = Annotated[
-    float,
+    str,
     typer.Option(
         "--share", metavar="P", help="Share of prompts that keep --psnr.", rich_help_panel=TARGET
     ),
@@ -70,7 +71,7 @@ def calibrate(
     prompts: Prompts,
     speedup: Speedup = None,
     psnr: Psnr = None,
-    share: Share = 0.95,
+    share: Share = "0.95",
     steps: options.Steps = None,
     size: options.Size = None,
     model: options.Model = None,
@@ -95,15 +96,9 @@ def calibrate(
     """
     terminal = Terminal(is_json=json, is_debug=debug)
     with terminal.reporting():
-        from intonaco.pipelines.calibrate import Target
-
         size_px = options.parse_size(size)
         num_steps = options.parse_whole_number(steps, option="--steps", example=DEFAULT_STEPS)
-        if speedup is not None and psnr is not None:
-            raise RequestError("--speedup and --psnr exclude each other; pass one of them")
-        if speedup is None and psnr is None:
-            speedup = 1.6
-        target = Target(speedup=speedup, psnr_db=psnr, share=share)
+        target = _target(speedup, psnr, share)
         lines = read_prompts(prompts)
         loaded = drawing.load_model(terminal, folder=model, dtype=dtype, device=device)
         path = output or loaded.checkpoint.folder / "step-cache.json"
@@ -114,6 +109,20 @@ def calibrate(
         if plots is not None:
             _draw_plots(plots, result)
         _finish(terminal, path, calibration)
+
+
+def _target(speedup: str | None, psnr: str | None, share: str) -> "Target":
+    from intonaco.pipelines.calibrate import Target
+
+    if speedup is not None and psnr is not None:
+        raise RequestError("--speedup and --psnr exclude each other; pass one of them")
+    if psnr is None:
+        speedup = speedup or DEFAULT_SPEEDUP
+    return Target(
+        speedup=options.parse_number(speedup, option="--speedup", example=1.6),
+        psnr_db=options.parse_number(psnr, option="--psnr", example=30),
+        share=options.parse_number(share, option="--share", example=0.95) or 0.0,
+    )
 
 
 def _calibrate(

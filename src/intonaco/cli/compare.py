@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from intonaco.quality.compare_report import CompareRow, WorstCase
 
 DEFAULT_MODES = ("cadence:2", "online-delta")
-DEFAULT_STEPS = (50,)
+DEFAULT_STEPS = 50
 
 Prompts = Annotated[
     Path, typer.Option("--prompts", metavar="FILE", help="Prompts to draw, one a line.")
@@ -30,7 +30,7 @@ Modes = Annotated[
     ),
 ]
 StepCounts = Annotated[
-    list[int] | None,
+    list[str] | None,
     typer.Option("--steps", metavar="N", help="Denoising steps. May be given more than once."),
 ]
 Folder = Annotated[
@@ -73,13 +73,12 @@ def compare(
         from intonaco.quality.compare_report import table_lines, write_report
 
         size_px = options.parse_size(size)
+        counts = _step_counts(steps)
         lines = read_prompts(prompts)
         loaded = drawing.load_model(terminal, folder=model, dtype=dtype, device=device)
         rows: list[CompareRow] = []
         worst: list[WorstCase] = []
-        for num_steps in steps or DEFAULT_STEPS:
-            if not 1 <= num_steps <= 1000:
-                raise RequestError(f"--steps must be in 1..1000, got {num_steps}; 50 is usual")
+        for num_steps in counts:
             with terminal.counting(f"{num_steps} steps") as show:
                 found = _compare(
                     loaded,
@@ -96,6 +95,17 @@ def compare(
             terminal.say(line)
         terminal.say(f"wrote {', '.join(str(path) for path in paths)}")
         terminal.result({"report": str(paths[0]), "page": str(paths[1]), "worst": str(paths[2])})
+
+
+def _step_counts(texts: list[str] | None) -> list[int]:
+    counts = [
+        options.parse_whole_number(text, option="--steps", example=DEFAULT_STEPS) or 0
+        for text in texts or [str(DEFAULT_STEPS)]
+    ]
+    for count in counts:
+        if not 1 <= count <= 1000:
+            raise RequestError(f"--steps must be in 1..1000, got {count}; 50 is usual")
+    return list(dict.fromkeys(counts))
 
 
 def _compare(

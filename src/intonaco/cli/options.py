@@ -4,6 +4,7 @@ Options arrive as text and are parsed here, so that every mistake reads the same
 rule, what would work.
 """
 
+import math
 import re
 from pathlib import Path
 from typing import Annotated
@@ -156,3 +157,19 @@ def parse_whole_number(text: str | None, *, option: str, example: int) -> int | 
         raise RequestError(
             f"{option} must be a whole number, got {shown}; for example {option} {example}"
         ) from None
+
+
+def parse_number(text: str | None, *, option: str, example: float) -> float | None:
+    """Return the finite number in `text`. Raises `RequestError` naming `option` for anything else."""
+    if text is None:
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        shown = repr(text if len(text) <= 40 else text[:37] + "...")
+        raise RequestError(
+            f"{option} must be a number, got {shown}; for example {option} {example:g}"
+        )
+    return number

@@ -78,7 +78,6 @@ class Terminal:
         with _progress_bar() as bar:
             yield PictureProgress(bar=bar, num_pictures=num_pictures)
 
-
     @contextmanager
     def counting(self, text: str) -> Generator["Callable[[int, int, str], None]"]:
         """Show pictures done out of all on stderr; call what is yielded as (done, total, phase)."""

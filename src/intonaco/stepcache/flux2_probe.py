@@ -48,10 +48,8 @@ def build_probe(
     from diffusers import Flux2Transformer2DModel
 
     transformer = Flux2Transformer2DModel(**transformer_config)
-    features: nn.Module = Flux2Features(transformer)
-    features.to(torch.float32 if precision == "float32" else torch.bfloat16)
-    if precision == "w8a16":
-        features = quantize_linears(features)
+    dtype = torch.float32 if _dtype(precision) == "float32" else torch.bfloat16
+    features = quantize_linears(Flux2Features(transformer).to(dtype), precision)
     shape = (1, num_image_tokens, transformer.x_embedder.out_features)
     # The state stays float32: it is compared, and differences of rounded numbers are noise.
     return ScoredFeatures(features, INPUTS, shape)
@@ -64,7 +62,7 @@ def probe_spec(
 
     It binds the tensors of the denoiser's file under their names with `features.` before them.
     """
-    dtype: DtypeName = "float32" if precision == "float32" else "bfloat16"
+    dtype = _dtype(precision)
     model_dim = config["num_attention_heads"] * config["attention_head_dim"]
     edge = {name: value for name, value in config.items() if not name.startswith("_")}
     weights = [
@@ -100,6 +98,11 @@ def probe_spec(
         sources=("intonaco.programs.int8", "intonaco.stepcache.probe"),
         libraries=("diffusers",),
     )
+
+
+def _dtype(precision: str) -> DtypeName:
+    """Return the dtype of activations."""
+    return "float32" if precision in {"float32", "w8a8"} else "bfloat16"
 
 
 def _plain(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -70,7 +70,7 @@ def plan_full_steps(
     Raises CalibrationError where no such plan exists.
     """
     num_steps = data.num_steps
-    least = 2 + last + -(-(num_steps - 1 - last) // (MAX_GAP + 1))
+    least = _least_calls(num_steps, estimator.num_real, last)
     if not least <= num_calls <= num_steps or not 1 <= last < num_steps:
         raise CalibrationError(
             f"a plan for {num_steps} steps needs {least}..{num_steps} calls, got {num_calls}; "
@@ -87,6 +87,12 @@ def plan_full_steps(
     if not ends:
         raise CalibrationError(f"no plan of {num_calls} calls covers {num_steps} steps")
     return min(ends)[1]
+
+
+def _least_calls(num_steps: int, num_first: int, last: int) -> int:
+    """Return the calls of a plan whose gaps are all as long as they may be."""
+    num_between = num_steps - num_first - last
+    return num_first + last + max(0, -(-(num_between - MAX_GAP) // (MAX_GAP + 1)))
 
 
 @dataclass(frozen=True, slots=True)
