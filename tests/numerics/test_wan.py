@@ -5,11 +5,15 @@ import pytest
 import torch
 from diffusers import WanPipeline
 
-from intonaco.errors import PromptTooLongError, RequestError
+from intonaco.backends.registry import make_backend
+from intonaco.errors import PromptTooLongError, RequestError, UnsupportedError
 from intonaco.families.checkpoint import read_checkpoint
 from intonaco.families.registry import load_family
 from intonaco.families.request import GenerateRequest
+from intonaco.families.wan_programs import load_wan_programs
 from intonaco.pipelines.generate import generate
+from intonaco.programs.library import ProgramLibrary
+from intonaco.programs.store import ArtifactStore
 from tests.support.comparison import assert_close
 from tests.support.tiny_wan import MAX_SEQUENCE_LENGTH, build_tiny_wan
 
@@ -123,3 +127,38 @@ def test_a_prompt_is_never_cut(family):
 def test_a_negative_prompt_without_guidance_is_warned_of(family):
     result = generate(family, make_request(guidance_scale=1.0, num_frames=1))
     assert result.warnings == ("negative_prompt has no effect: guidance_scale <= 1",)
+
+
+@pytest.mark.parametrize("group_size", [1, 2])
+def test_eager_programs_draw_the_same_bytes_as_the_modules(folder, family, tmp_path, group_size):
+    library = ProgramLibrary(store=ArtifactStore(tmp_path), backend=make_backend("eager"))
+    programs = load_wan_programs(
+        read_checkpoint(folder),
+        library,
+        precision="float32",
+        device=torch.device("cpu"),
+        group_size=group_size,
+    )
+    actual, expected = (generate(one, make_request()) for one in (programs, family))
+    assert torch.equal(actual.latents, expected.latents)
+    assert [i.tobytes() for i in actual.images] == [i.tobytes() for i in expected.images]
+
+
+def test_films_of_every_length_share_the_decoders_programs(folder, family, tmp_path):
+    library = ProgramLibrary(store=ArtifactStore(tmp_path), backend=make_backend("eager"))
+    programs = load_wan_programs(
+        read_checkpoint(folder), library, precision="float32", device=torch.device("cpu")
+    )
+    for num_latent_frames in (1, 2, 4):
+        latents = torch.randn(1, 4, num_latent_frames, 4, 6)
+        expected = family.decoder({"latents": latents})
+        assert torch.equal(programs.decoder({"latents": latents}), expected)
+    assert len(programs.decoder._programs) == 1
+
+
+def test_only_float32_runs_on_programs(folder, tmp_path):
+    library = ProgramLibrary(store=ArtifactStore(tmp_path), backend=make_backend("eager"))
+    with pytest.raises(UnsupportedError, match=r"dtype must be float32 for Wan 2.1 on programs"):
+        load_wan_programs(
+            read_checkpoint(folder), library, precision="w8a8", device=torch.device("cpu")
+        )

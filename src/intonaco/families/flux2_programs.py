@@ -18,7 +18,7 @@ from torch import Tensor
 from intonaco.backends.base import Program
 from intonaco.backends.spec import Precision, ProgramSpec
 from intonaco.families.base import NamedTensors
-from intonaco.families.checkpoint import Checkpoint, read_json, revision_digest
+from intonaco.families.checkpoint import Checkpoint, read_json
 from intonaco.families.flux2 import Flux2Family
 from intonaco.families.flux2_settings import (
     component_folders,
@@ -38,19 +38,9 @@ from intonaco.families.flux2_specs import (
 )
 from intonaco.families.light_tokenizer import read_light_tokenizer
 from intonaco.families.prompt import ChatTokenizer
+from intonaco.families.weights import ComponentWeights, open_weights
 from intonaco.programs.component import ProgramComponent
 from intonaco.programs.library import ProgramLibrary
-from intonaco.programs.presharding import Header, map_tensors, read_header
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComponentWeights:
-    """A component's configuration and presharded tensors."""
-
-    config: Mapping[str, Any]
-    header: Header
-    tensors: Mapping[str, Tensor]
-    precision: Precision
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +185,20 @@ def load_flux2_programs(
     Programs load when a shape is first asked for; `preload` asks ahead of the first request.
     Raises ArtifactDamagedError when presharded weights are damaged.
     """
-    weights = open_weights(checkpoint, library, precision=precision)
+
+    def preshard(folder: Path) -> None:
+        # Imports every model class, which takes seconds and is needed here only.
+        from intonaco.families.flux2_presharding import preshard_flux2
+
+        preshard_flux2(checkpoint, folder, precision=precision)
+
+    weights = open_weights(
+        checkpoint,
+        library,
+        precision=precision,
+        config_folders=CONFIG_FOLDERS,
+        preshard=preshard,
+    )
     folders = component_folders(checkpoint)
     denoiser = ProgramDenoiser(library=library, weights=weights["denoiser"], group_size=group_size)
     return Flux2Family(
@@ -217,40 +220,6 @@ def load_flux2_programs(
         backend=library.backend.name,
         precision=precision,
     )
-
-
-def open_weights(
-    checkpoint: Checkpoint, library: ProgramLibrary, *, precision: Precision
-) -> dict[str, ComponentWeights]:
-    """Map the presharded weights of every component, writing the files that are not there yet."""
-    name = f"{revision_digest(checkpoint)[:32]}-{precision}"
-    folder = library.weights_folder / name
-    paths = {component: folder / f"{component}.safetensors" for component in CONFIG_FOLDERS}
-    if not all(path.is_file() for path in paths.values()):
-        with library.store.lock(f"weights-{name}") as lock:
-            lock.acquire()
-            _preshard(checkpoint, folder, paths, precision)
-    folders = component_folders(checkpoint)
-    return {
-        component: ComponentWeights(
-            config=read_json(folders[CONFIG_FOLDERS[component]] / "config.json"),
-            header=read_header(path),
-            tensors=map_tensors(path),
-            precision=precision,
-        )
-        for component, path in paths.items()
-    }
-
-
-def _preshard(
-    checkpoint: Checkpoint, folder: Path, paths: Mapping[str, Path], precision: Precision
-) -> None:
-    """Write the files, unless another process did while this one waited for the lock."""
-    if not all(path.is_file() for path in paths.values()):
-        # Imports every model class, which takes seconds and is needed here only.
-        from intonaco.families.flux2_presharding import preshard_flux2
-
-        preshard_flux2(checkpoint, folder, precision=precision)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,30 +14,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from intonaco.backends.spec import DtypeName, Precision, ProgramSpec, TensorSpec
+from intonaco.programs.groups import (
+    GroupSpec,
+    blocks_per_call,
+    group_constants,
+    plain,
+    split_blocks,
+    value,
+)
 from intonaco.programs.presharding import Header
 
 BUILDERS = "intonaco.families.flux2_builders"
 SOURCES = ("intonaco.families.flux2_modules", "intonaco.programs.int8")
-# What a processor of one slow core does; it only bounds how long one call holds the lock.
-ASSUMED_FLOPS_PER_S = 30e9
-MAX_CALL_S = 0.25
-
-
-@dataclass(frozen=True, slots=True)
-class GroupSpec:
-    """A block group: its program, and which tensors of the denoiser's file it binds."""
-
-    spec: ProgramSpec
-    first_block: int
-    stack: str
-
-    def names(self) -> dict[str, str]:
-        """Return the name in the denoiser's file of each constant of the program."""
-        return {item.name: self._file_name(item.name) for item in self.spec.constants}
-
-    def _file_name(self, name: str) -> str:
-        _, index, rest = name.split(".", 2)
-        return f"{self.stack}.{self.first_block + int(index)}.{rest}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +88,7 @@ def denoiser_specs(
 
 
 def default_group_size(config: Mapping[str, Any], shape: DenoiserShape) -> int:
-    """Return how many blocks one call may hold, so that it ends within `MAX_CALL_S`.
+    """Return how many blocks one call may hold.
 
     Counts multiplications of the linear layers and of attention for a single-stream block; a
     double-stream block does as many.
@@ -108,23 +96,7 @@ def default_group_size(config: Mapping[str, Any], shape: DenoiserShape) -> int:
     model_dim = config["num_attention_heads"] * config["attention_head_dim"]
     linear = model_dim * model_dim * (4 + 3 * config["mlp_ratio"])
     attention = 2 * shape.length * model_dim
-    block_s = 2 * shape.length * (linear + attention) / ASSUMED_FLOPS_PER_S
-    return max(1, int(MAX_CALL_S / block_s))
-
-
-def split_blocks(num_blocks: int, group_size: int) -> list[int]:
-    """Return group sizes that add up to `num_blocks`: as few groups, then as few kinds, as can be.
-
-    >>> split_blocks(6, 4), split_blocks(6, 6), split_blocks(7, 3)
-    ([3, 3], [6], [3, 3, 1])
-    """
-    if num_blocks <= 0:
-        return []
-    num_groups = -(-num_blocks // group_size)
-    if num_blocks % num_groups == 0:
-        return [num_blocks // num_groups] * num_groups
-    size = -(-num_blocks // num_groups)
-    return [size] * (num_blocks // size) + [num_blocks % size] * (num_blocks % size > 0)
+    return blocks_per_call(2 * shape.length * (linear + attention))
 
 
 def text_encoder_spec(
@@ -141,13 +113,13 @@ def text_encoder_spec(
     return ProgramSpec(
         component="text_encoder",
         builder=f"{BUILDERS}:build_text_encoder",
-        config={"text_config": _plain(config), "out_layers": list(out_layers)},
+        config={"text_config": plain(config), "out_layers": list(out_layers)},
         precision=precision,
         inputs=(
             TensorSpec(name="input_ids", shape=tokens, dtype="int64"),
             TensorSpec(name="attention_mask", shape=tokens, dtype="int64"),
         ),
-        outputs=(_value("embeddings", (*tokens, width), activation_dtype(precision)),),
+        outputs=(value("embeddings", (*tokens, width), activation_dtype(precision)),),
         constants=header.under(""),
         sources=SOURCES,
         libraries=("transformers", "diffusers"),
@@ -188,14 +160,14 @@ def _autoencoder_spec(
 ) -> ProgramSpec:
     dtype = activation_dtype(precision)
     pixels_per_token = 2 ** len(config["block_out_channels"])
-    latents = _value("latents", (1, 4 * config["latent_channels"], rows, columns), dtype)
+    latents = value("latents", (1, 4 * config["latent_channels"], rows, columns), dtype)
     height, width = rows * pixels_per_token, columns * pixels_per_token
-    pixels = _value("pixels", (1, 3, height, width), dtype)
+    pixels = value("pixels", (1, 3, height, width), dtype)
     inputs, outputs = (latents, pixels) if component == "decoder" else (pixels, latents)
     return ProgramSpec(
         component=component,
         builder=f"{BUILDERS}:build_{component}",
-        config={"autoencoder_config": _plain(config)},
+        config={"autoencoder_config": plain(config)},
         # Convolutions keep whole weights: they are a small part, and the most delicate one.
         precision=plain_precision(precision),
         inputs=(inputs,),
@@ -228,7 +200,7 @@ class _Plan:
             config=self._edge_config(),
             inputs=(
                 self._tensor("hidden_states", image, self.config["in_channels"]),
-                _value("timestep", (1,), self.dtype),
+                value("timestep", (1,), self.dtype),
                 self._tensor("encoder_hidden_states", text, self.config["joint_attention_dim"]),
                 TensorSpec(name="img_ids", shape=(1, image, 4), dtype="int64"),
                 TensorSpec(name="txt_ids", shape=(1, text, 4), dtype="int64"),
@@ -236,7 +208,7 @@ class _Plan:
             outputs=(
                 self._tensor("hidden", image, self.model_dim),
                 self._tensor("context", text, self.model_dim),
-                _value("temb", (1, self.model_dim), self.dtype),
+                value("temb", (1, self.model_dim), self.dtype),
                 *self._modulation("mod_image", 6),
                 *self._modulation("mod_text", 6),
                 *self._modulation("mod_single", 3),
@@ -255,7 +227,7 @@ class _Plan:
             config={**self._edge_config(), "num_text_tokens": self.shape.num_text_tokens},
             inputs=(
                 self._tensor("joint", self.shape.length, self.model_dim),
-                _value("temb", (1, self.model_dim), self.dtype),
+                value("temb", (1, self.model_dim), self.dtype),
             ),
             outputs=(
                 self._tensor("prediction", self.shape.num_image_tokens, self.config["in_channels"]),
@@ -292,18 +264,8 @@ class _Plan:
             },
             inputs=(*(streams if is_double else joint), *modulation, *self._rotary()),
             outputs=streams if is_double else joint,
-            constants=self._group_constants(stack, first_block, size),
+            constants=group_constants(self.header, stack, first_block, size),
         )
-
-    def _group_constants(self, stack: str, first_block: int, size: int) -> tuple[TensorSpec, ...]:
-        constants: list[TensorSpec] = []
-        for index in range(size):
-            prefix = f"{stack}.{first_block + index}."
-            constants += [
-                item.model_copy(update={"name": f"blocks.{index}.{item.name.removeprefix(prefix)}"})
-                for item in self.header.under(prefix)
-            ]
-        return tuple(constants)
 
     def _spec(self, piece: str, *, function: str | None = None, **fields: Any) -> ProgramSpec:
         return ProgramSpec(
@@ -317,18 +279,18 @@ class _Plan:
 
     def _edge_config(self) -> dict[str, Any]:
         # The edges have no blocks; their number must not enter the key.
-        edge = {name: _plain(self.config[name]) for name in EDGE_KEYS if name in self.config}
+        edge = {name: plain(self.config[name]) for name in EDGE_KEYS if name in self.config}
         return {"transformer_config": {**edge, "num_layers": 0, "num_single_layers": 0}}
 
     def _tensor(self, name: str, length: int, width: int) -> TensorSpec:
-        return _value(name, (1, length, width), self.dtype)
+        return value(name, (1, length, width), self.dtype)
 
     def _modulation(self, name: str, num_parts: int) -> tuple[TensorSpec, ...]:
-        return (_value(name, (1, num_parts * self.model_dim), self.dtype),)
+        return (value(name, (1, num_parts * self.model_dim), self.dtype),)
 
     def _rotary(self) -> tuple[TensorSpec, ...]:
         shape = (self.shape.length, self.config["attention_head_dim"])
-        return tuple(_value(name, shape, "float32") for name in ("rotary_cos", "rotary_sin"))
+        return tuple(value(name, shape, "float32") for name in ("rotary_cos", "rotary_sin"))
 
 
 BLOCK_KEYS = ("num_attention_heads", "attention_head_dim", "mlp_ratio", "eps")
@@ -337,17 +299,3 @@ EDGE_KEYS = (
     "joint_attention_dim", "timestep_guidance_channels", "mlp_ratio", "axes_dims_rope",
     "rope_theta", "eps", "guidance_embeds",
 )  # fmt: skip
-
-
-def _value(name: str, shape: tuple[int, ...], dtype: DtypeName) -> TensorSpec:
-    return TensorSpec(name=name, shape=shape, dtype=dtype)
-
-
-def _plain(config: Any) -> Any:
-    """Return JSON values without the private keys that say where a configuration came from."""
-    if isinstance(config, Mapping):
-        items = ((str(name), value) for name, value in config.items())
-        return {name: _plain(value) for name, value in items if not name.startswith("_")}
-    if isinstance(config, list | tuple):
-        return [_plain(value) for value in config]
-    return config

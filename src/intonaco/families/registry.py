@@ -30,12 +30,21 @@ def _load_flux2_programs(
     return load_flux2_programs(checkpoint, library, precision=precision, device=device)
 
 
+def _load_wan_programs(
+    checkpoint: Checkpoint, library: ProgramLibrary, precision: Precision, device: torch.device
+) -> Family:
+    from intonaco.families.wan_programs import load_wan_programs
+
+    return load_wan_programs(checkpoint, library, precision=precision, device=device)
+
+
 LOADERS = {
     "Flux2KleinPipeline": _load_flux2,
     "WanPipeline": _load_wan,
 }
 PROGRAM_LOADERS = {
     "Flux2KleinPipeline": _load_flux2_programs,
+    "WanPipeline": _load_wan_programs,
 }
 
 

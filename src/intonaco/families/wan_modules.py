@@ -95,7 +95,7 @@ class NextChunk(nn.Module):
     def forward(self, latents: torch.Tensor, *memory: torch.Tensor) -> tuple[torch.Tensor, ...]:
         changed: list[Any] = list(memory)
         frames = _decode_chunk(self.autoencoder, latents, changed, is_first=False)
-        return (frames, *changed)
+        return (frames, *(item.contiguous() for item in changed))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +149,7 @@ def assemble_wan(
     *,
     dtype: torch.dtype,
     device: torch.device,
+    backend: str = "eager",
 ) -> WanFamily:
     """Return the family over `components` (text_encoder, denoiser, decoder).
 
@@ -179,6 +180,7 @@ def assemble_wan(
         new_scheduler=lambda: scheduler_class.from_config(scheduler_settings),
         dtype=dtype,
         device=device,
+        backend=backend,
         **components,
     )
 
