@@ -13,7 +13,6 @@ import statistics
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -21,129 +20,18 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import intonaco
-from benchmarks import _cache_dit
+from benchmarks._cache_dit import beside_cache_dit
+from benchmarks._step_cache_settings import (
+    EVALUATION_SEED,
+    Chosen,
+    choose_settings,
+    requests_of,
+    skipped_steps,
+)
 from intonaco.families.request import GenerateRequest
 from intonaco.pipelines.caching import StepCacheRequest
-from intonaco.pipelines.calibrate import (
-    QUANTITIES,
-    measure_candidates,
-    measure_signal,
-    planning_data,
-    record,
-)
-from intonaco.pipelines.compare import MAX_PSNR_DB, Mode, ModeResult, compare_modes
-from intonaco.quality.metrics import psnr
-from intonaco.stepcache.candidates import make_candidates
-from intonaco.stepcache.fitting import find_threshold
-from intonaco.stepcache.planning import PlanningData
-from intonaco.stepcache.policies import Cadence, OnlineDelta, Window
+from intonaco.pipelines.compare import Mode, ModeResult, compare_modes
 from intonaco.stepcache.settings import StepCacheSettings, describe_settings
-from models.captions import caption
-from models.world import doll_of
-
-CALIBRATION_SEED = 810_000_000
-EVALUATION_SEED = 820_000_000
-PAPER_ESTIMATOR = "slope"
-FAST_SPEEDUP = 2.4
-MAX_FAST_CALLS_SHARE = 1 / FAST_SPEEDUP
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
-    """The settings to judge at one step count, and how the calibration came to them."""
-
-    settings: dict[str, StepCacheSettings]
-    signal: dict[str, object] | None
-    fast_calls: int
-
-
-def requests_of(
-    model: intonaco.Model, seed: int, count: int, num_steps: int
-) -> list[GenerateRequest]:
-    width, height = model.defaults.width, model.defaults.height
-    return [
-        GenerateRequest(
-            prompt=caption(doll_of(seed + index)),
-            seed=index,
-            width=width,
-            height=height,
-            num_steps=num_steps,
-        )
-        for index in range(count)
-    ]
-
-
-def paper_settings(policy: Cadence | OnlineDelta, **more: object) -> StepCacheSettings:
-    """The paper's own: its estimator, and a window that scales down from its 5 and 5."""
-    return StepCacheSettings(policy=policy, estimator=PAPER_ESTIMATOR, window=Window(), **more)
-
-
-def choose_settings(model: intonaco.Model, num_steps: int, count: int) -> Chosen:
-    """Calibrate at cadence 2's calls and at 2.4x fewer; only prompts of the calibration are drawn."""
-    requests = requests_of(model, CALIBRATION_SEED, count, num_steps)
-    cadence2 = paper_settings(Cadence())
-    equal_calls = num_steps - len(skipped_steps(cadence2, num_steps))
-    fast_calls = math.floor(num_steps * MAX_FAST_CALLS_SHARE)
-    settings = {"cadence2": cadence2, "online_delta": paper_settings(OnlineDelta())}
-    recordings = [record(model.family, request) for request in requests]
-    runs = [recording.scored for recording in recordings]
-    signal = measure_signal(runs)
-    if signal is not None:
-        policy = find_threshold(
-            signal.curve,
-            runs,
-            num_skips=num_steps - equal_calls,
-            window=Window(),
-            max_cached_in_row=1,
-        )
-        settings["adaptive"] = paper_settings(policy)
-    plans = [planning_data(recordings, quantity) for quantity in QUANTITIES]
-    for name, calls in (("best", equal_calls), ("fast", fast_calls)):
-        settings[name] = best_at(model, requests, plans, calls)
-    return Chosen(
-        settings=settings,
-        signal=None if signal is None else signal.model_dump(mode="json", exclude={"curve"}),
-        fast_calls=fast_calls,
-    )
-
-
-def best_at(
-    model: intonaco.Model,
-    requests: Sequence[GenerateRequest],
-    plans: Sequence[PlanningData],
-    calls: int,
-) -> StepCacheSettings:
-    """Return the cadence or plan with the highest mean PSNR at no more than `calls` calls."""
-    num_steps = requests[0].num_steps
-    every = make_candidates(num_steps=num_steps, budgets=(calls,), runs=(), curve=None, plans=plans)
-    candidates = [c for c in every if c.settings.estimator != PAPER_ESTIMATOR]
-    results, baselines = measure_candidates(model.family, requests, candidates)
-    for tried, fewer in zip(results, baselines, strict=True):
-        print(
-            f"  calibration, {num_steps} steps: {tried.mode.name:44} {tried.num_calls_mean:5.1f} "
-            f"calls {tried.psnr_mean_db:6.2f} dB mean {tried.psnr_worst_db:6.2f} worst; fewer "
-            f"steps {fewer.psnr_mean_db:6.2f}",
-            flush=True,
-        )
-    usable = [
-        (result.psnr_mean_db, index)
-        for index, result in enumerate(results)
-        if result.num_calls_mean <= calls
-    ]
-    return candidates[max(usable)[1]].settings
-
-
-def skipped_steps(settings: StepCacheSettings, num_steps: int) -> list[int]:
-    """Return the steps that a cadence caches."""
-    window = settings.window.resolve(num_steps)
-    policy = settings.policy
-    assert isinstance(policy, Cadence)
-    inside = range(window.first or 0, num_steps - (window.last or 0))
-    return [
-        step
-        for step in inside
-        if (step - inside.start) % policy.period >= policy.period - policy.num_cached
-    ]
 
 
 def judge(
@@ -218,82 +106,9 @@ def judge_step_count(
     entry["best"]["psnr_gain_over_cadence2_db"] = round(gain, 2)
     entry["signal"] = chosen.signal
     print(json.dumps({str(num_steps): entry}), flush=True)
-    if not args.without_cache_dit:
+    if not args.without_cache_dit and num_steps == max(args.steps):
         entry["cache_dit"] = beside_cache_dit(model, chosen, results, num_steps, args.prompts)
     return entry
-
-
-def beside_cache_dit(
-    model: intonaco.Model,
-    chosen: Chosen,
-    results: dict[str, ModeResult],
-    num_steps: int,
-    count: int,
-) -> dict[str, object]:
-    """Return one table: cache-dit at cadence 2's schedule, ours at equal calls and at equal time."""
-    try:
-        import cache_dit
-    except ImportError as error:
-        return {"not_run": f"pip install cache-dit==1.5.3 ({error})"}
-    requests = requests_of(model, EVALUATION_SEED, count, num_steps)
-    skipped = skipped_steps(chosen.settings["cadence2"], num_steps)
-    full_steps = [step for step in range(num_steps) if step not in skipped]
-    references = [trial.image for trial in results["cadence2"].references]
-    pipeline = _cache_dit.load_pipeline(model.checkpoint.folder)
-    # Wall time drifts on a shared machine: the uncached loop is timed beside the cached ones.
-    timed = min(4, count)
-    table: dict[str, object] = {"version": cache_dit.__version__}
-    speedups = []
-    for name, order in (("held", None), ("taylor_1", 1)):
-        uncached = _cache_dit.draw(pipeline, model, requests[:timed])
-        cached = _cache_dit.draw_cached(
-            pipeline, model, requests, full_steps=full_steps, taylor_order=order
-        )
-        ratios = [
-            a.later_steps_ms / b.later_steps_ms for a, b in zip(uncached, cached, strict=False)
-        ]
-        values = [
-            min(MAX_PSNR_DB, psnr(c.image, r)) for c, r in zip(cached, references, strict=True)
-        ]
-        speedups.append(statistics.median(ratios))
-        table[name] = {
-            "calls": len(full_steps),
-            "speedup": round(speedups[-1], 3),
-            "psnr_mean": round(statistics.fmean(values), 2),
-            "psnr_worst": round(min(values), 2),
-        }
-        if name == "held":
-            table["uncached_is_ours"] = all(
-                psnr(u.image, r) == math.inf for u, r in zip(uncached, references, strict=False)
-            )
-    table["ours_at_equal_calls"] = brief(results["best"])
-    table["ours_at_equal_time"] = brief(at_equal_time(model, requests, chosen, max(speedups)))
-    return table
-
-
-def at_equal_time(
-    model: intonaco.Model, requests: list[GenerateRequest], chosen: Chosen, speedup: float
-) -> ModeResult:
-    """Draw with our best settings of about that speedup: a wider window makes more calls."""
-    num_steps = requests[0].num_steps
-    calls = math.floor(num_steps / speedup)
-    settings = replace(chosen.settings["best"], policy=Cadence(), window=Window())
-    window = Window(first=3, last=max(1, 2 * calls - num_steps - 3))
-    settings = replace(settings, window=window, max_cached_in_row=None)
-    mode = Mode(
-        name="equal time", num_steps=num_steps, step_cache=StepCacheRequest(settings=settings)
-    )
-    reference = Mode(name="reference", num_steps=num_steps)
-    return compare_modes(model.family, requests, reference, [mode], has_ssim=False)[0]
-
-
-def brief(result: ModeResult) -> dict[str, float]:
-    return {
-        "calls": round(result.num_calls_mean, 1),
-        "speedup": round(result.speedup, 3),
-        "psnr_mean": round(result.psnr_mean_db, 2),
-        "psnr_worst": round(result.psnr_worst_db, 2),
-    }
 
 
 def probe_cost(num_repeats: int = 20) -> dict[str, float]:

@@ -102,6 +102,7 @@ def calibrate(
         lines = read_prompts(prompts)
         loaded = drawing.load_model(terminal, folder=model, dtype=dtype, device=device)
         path = output or loaded.checkpoint.folder / "step-cache.json"
+        drawing.check_folder(path.parent)
         result = _calibrate(
             terminal, loaded, lines, target, num_steps=num_steps or DEFAULT_STEPS, size_px=size_px
         )

@@ -12,7 +12,13 @@ from typing import Literal
 import torch
 
 from intonaco.errors import StepCacheError
-from intonaco.stepcache.estimators import MAX_HISTORY, Sample, correction, estimate
+from intonaco.stepcache.estimators import (
+    MAX_HISTORY,
+    Sample,
+    correction,
+    estimate,
+    moved_by_velocity,
+)
 from intonaco.stepcache.policies import Facts, OnlineDelta, wants_cached
 from intonaco.stepcache.settings import StepCacheSettings
 
@@ -229,6 +235,9 @@ class StepCacheRun:
 
     def _corrected(self, step: int, prediction: torch.Tensor) -> torch.Tensor:
         if not self._cached or self._estimator.correction_degree is None:
+            return prediction
+        rounding = torch.finfo(prediction.dtype).eps
+        if not moved_by_velocity(self._cached[-1], self._real[-1].latents, rounding=rounding):
             return prediction
         offset = correction(self._estimator, self._real, self._cached)
         move = self._sigmas[step + 1] - self._sigmas[step]

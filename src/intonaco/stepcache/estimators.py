@@ -19,6 +19,7 @@ import torch
 from intonaco.errors import RequestError
 
 MAX_HISTORY = 4
+MOVE_TOLERANCE = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +119,19 @@ def correction(
         better = _through(estimator, points, sample.latents + offset, sample.sigma)
         offset = offset + (sample.next_sigma - sample.sigma) * (better - sample.output)
     return offset
+
+
+def moved_by_velocity(sample: Sample, latents: torch.Tensor, *, rounding: float) -> bool:
+    """Return whether the sampler went from `sample` to `latents` by (next sigma - sigma) * output.
+
+    False for samplers that use more than the last output, and where an edit holds most of the
+    latents to its template: there a correction would go astray. `rounding` is the relative rounding
+    of the latents' own dtype.
+    """
+    move = (sample.next_sigma - sample.sigma) * sample.output
+    error = float((sample.latents + move - latents).abs().mean())
+    allowed = MOVE_TOLERANCE * float(move.abs().mean()) + rounding * float(latents.abs().mean())
+    return error <= allowed
 
 
 def _through(

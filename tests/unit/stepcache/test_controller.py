@@ -230,3 +230,22 @@ def test_a_correction_brings_the_final_latents_closer():
         run = StepCacheRun(settings(Cadence(period=3, num_cached=2), estimator), sigmas(40))
         errors[estimator] = float((walk(run, 40)[0] - exact).abs().max())
     assert errors["linear-corrected"] < min(errors["linear"], errors["slope"]) / 2
+
+
+def test_a_sampler_that_does_not_follow_the_velocity_gets_no_correction():
+    levels, finals = sigmas(20), {}
+    for estimator in ("linear", "linear-corrected"):
+        run = StepCacheRun(settings(Cadence(), estimator), levels)
+        latents = torch.linspace(-1, 1, 4).reshape(1, 4)
+        previous = torch.zeros(1, 4)
+        for step in range(20):
+            prediction = run.predict(
+                step, latents, lambda latents=latents, step=step: field(latents, levels[step])
+            )
+            # Two outputs at once, as multistep samplers take them.
+            latents = latents + (levels[step + 1] - levels[step]) * (
+                0.7 * prediction + 0.3 * previous
+            )
+            previous = prediction
+        finals[estimator] = latents
+    assert torch.equal(finals["linear"], finals["linear-corrected"])
