@@ -11,8 +11,10 @@ from intonaco.families.registry import load_family
 from intonaco.pipelines.probes import make_change_probe
 from intonaco.programs.builders import module_builder
 from intonaco.programs.presharding import Header, module_tensors
+from intonaco.stepcache import wan_probe
 from intonaco.stepcache.flux2_probe import Flux2Features, probe_spec
 from intonaco.stepcache.probe import EagerProbe
+from intonaco.stepcache.wan_probe import WanFeatures
 from tests.support.comparison import assert_close
 
 NUM_IMAGE_TOKENS, NUM_TEXT_TOKENS = 16, 24
@@ -39,6 +41,15 @@ def inputs_at(time: float, seed: int) -> dict[str, torch.Tensor]:
         "img_ids": position_ids(rows=4, columns=4),
         "txt_ids": position_ids(text=NUM_TEXT_TOKENS),
     }
+
+
+def header_of(tensors: dict[str, torch.Tensor]) -> Header:
+    return Header(
+        {
+            name: TensorSpec(name=name, shape=tuple(tensor.shape), dtype="float32", role="weight")
+            for name, tensor in tensors.items()
+        }
+    )
 
 
 def test_the_features_are_what_the_first_attention_reads(family, transformer):
@@ -94,12 +105,7 @@ def test_text_does_not_reach_the_probe(transformer):
 
 def test_the_probe_program_scores_as_the_eager_probe_does(transformer):
     tensors, _ = module_tensors(transformer)
-    header = Header(
-        {
-            name: TensorSpec(name=name, shape=tuple(tensor.shape), dtype="float32", role="weight")
-            for name, tensor in tensors.items()
-        }
-    )
+    header = header_of(tensors)
     config = dict(transformer.config)
     spec = probe_spec(config, header, num_image_tokens=NUM_IMAGE_TOKENS, precision="float32")
     program = EagerBackend().load(spec, module_builder(spec), None)
@@ -116,12 +122,7 @@ def test_the_probe_program_scores_as_the_eager_probe_does(transformer):
 
 def test_the_probe_binds_the_weights_of_the_prefix_only(transformer):
     tensors, _ = module_tensors(transformer)
-    header = Header(
-        {
-            n: TensorSpec(name=n, shape=tuple(t.shape), dtype="float32", role="weight")
-            for n, t in tensors.items()
-        }
-    )
+    header = header_of(tensors)
     spec = probe_spec(dict(transformer.config), header, num_image_tokens=16, precision="float32")
     bound = {item.name.split(".")[1] for item in spec.bound}
     assert bound == {"x_embedder", "time_guidance_embed", "double_stream_modulation_img"}
@@ -132,3 +133,55 @@ def test_a_family_without_a_probe_says_so(family):
         name = "another"
 
     assert make_change_probe(Unprobed()) is None
+
+
+@pytest.fixture(scope="module")
+def wan_family(tmp_path_factory):
+    from tests.support.tiny_wan import build_tiny_wan
+
+    checkpoint = read_checkpoint(build_tiny_wan(tmp_path_factory.mktemp("wan"), scheduler="euler"))
+    return load_family(checkpoint, dtype=torch.float32, device=torch.device("cpu"))
+
+
+def wan_inputs(family, time: float, seed: int) -> dict[str, torch.Tensor]:
+    transformer = family.denoiser.module.transformer
+    generator = torch.Generator().manual_seed(seed)
+    channels, text_dim = transformer.config["in_channels"], transformer.config["text_dim"]
+    return {
+        "hidden_states": torch.randn(1, channels, 2, 4, 4, generator=generator),
+        "timestep": torch.tensor([time]),
+        "encoder_hidden_states": torch.randn(1, 12, text_dim, generator=generator),
+    }
+
+
+def test_the_features_of_wan_are_what_its_first_attention_reads(wan_family):
+    transformer = wan_family.denoiser.module.transformer
+    seen = []
+    handle = transformer.blocks[0].attn1.register_forward_pre_hook(
+        lambda _module, args: seen.append(args[0])
+    )
+    inputs = wan_inputs(wan_family, 700.0, 0)
+    try:
+        wan_family.denoiser(inputs)
+    finally:
+        handle.remove()
+    with torch.no_grad():
+        features = WanFeatures(transformer)(**inputs)
+    assert_close(features, seen[0], atol=1e-5, why=ROUNDING)
+
+
+def test_the_probe_program_of_wan_scores_as_the_eager_probe_does(wan_family):
+    transformer = wan_family.denoiser.module.transformer
+    tensors, _ = module_tensors(transformer)
+    shape = tuple(wan_inputs(wan_family, 0.0, 0)["hidden_states"].shape)
+    spec = wan_probe.probe_spec(dict(transformer.config), header_of(tensors), latent_shape=shape)
+    program = EagerBackend().load(spec, module_builder(spec), None)
+    program.bind({wan_probe.probe_name(name): tensor for name, tensor in tensors.items()})
+    program.reset()
+    eager = EagerProbe(WanFeatures(transformer))
+    for step, time in enumerate((900.0, 700.0, 400.0)):
+        inputs = wan_inputs(wan_family, time, step)
+        (score,) = program(inputs["hidden_states"], inputs["timestep"])
+        expected = eager(inputs)
+        if step:
+            assert_close(score, expected, atol=1e-5, why=ROUNDING)

@@ -35,11 +35,33 @@ def _flux2_probe(denoiser: Any) -> ChangeProbe | None:
                 precision=weights.precision,
             ),
         )
-    module = getattr(denoiser, "module", None)
-    transformer = getattr(module, "transformer", None)
+    transformer = _eager_transformer(denoiser)
     return None if transformer is None else EagerProbe(Flux2Features(transformer))
+
+
+def _wan_probe(denoiser: Any) -> ChangeProbe | None:
+    from intonaco.families.wan_programs import ProgramWanDenoiser
+    from intonaco.stepcache.wan_probe import WanFeatures, probe_name, probe_spec
+
+    if isinstance(denoiser, ProgramWanDenoiser):
+        weights = denoiser.weights
+        return ProgramProbe(
+            library=denoiser.library,
+            tensors={probe_name(name): tensor for name, tensor in weights.tensors.items()},
+            spec_of=lambda shapes: probe_spec(
+                weights.config, weights.header, latent_shape=shapes["hidden_states"]
+            ),
+        )
+    transformer = _eager_transformer(denoiser)
+    return None if transformer is None else EagerProbe(WanFeatures(transformer))
+
+
+def _eager_transformer(denoiser: Any) -> Any:
+    """Return diffusers' transformer inside an eager denoiser, or None where there is none."""
+    return getattr(getattr(denoiser, "module", None), "transformer", None)
 
 
 PROBES: dict[str, ProbeMaker] = {
     "flux2": _flux2_probe,
+    "wan": _wan_probe,
 }

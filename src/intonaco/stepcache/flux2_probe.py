@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from intonaco.backends.spec import DtypeName, Precision, ProgramSpec, TensorSpec
+from intonaco.programs.groups import plain
 from intonaco.programs.int8 import quantize_linears
 from intonaco.programs.presharding import Header
 from intonaco.stepcache.probe import ScoredFeatures
@@ -64,7 +65,6 @@ def probe_spec(
     """
     dtype = _dtype(precision)
     model_dim = config["num_attention_heads"] * config["attention_head_dim"]
-    edge = {name: value for name, value in config.items() if not name.startswith("_")}
     weights = [
         item.model_copy(update={"name": f"features.{item.name}"})
         for item in header.under(*PREFIXES)
@@ -73,7 +73,7 @@ def probe_spec(
         component="denoiser/probe",
         builder=BUILDER,
         config={
-            "transformer_config": {**_plain(edge), "num_layers": 0, "num_single_layers": 0},
+            "transformer_config": {**plain(config), "num_layers": 0, "num_single_layers": 0},
             "num_image_tokens": num_image_tokens,
         },
         precision=precision,
@@ -103,10 +103,3 @@ def probe_spec(
 def _dtype(precision: str) -> DtypeName:
     """Return the dtype of activations."""
     return "float32" if precision in {"float32", "w8a8"} else "bfloat16"
-
-
-def _plain(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return JSON values: tuples become lists, as a spec's key needs."""
-    return {
-        name: list(value) if isinstance(value, tuple) else value for name, value in config.items()
-    }

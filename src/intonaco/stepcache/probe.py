@@ -12,9 +12,9 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from intonaco.backends.base import Program
+from intonaco.backends.base import Program, torch_dtype
 from intonaco.backends.eager import EagerBackend
-from intonaco.backends.spec import ProgramSpec
+from intonaco.backends.spec import ProgramSpec, TensorSpec
 from intonaco.programs.builders import module_builder
 from intonaco.programs.library import ProgramLibrary
 
@@ -107,7 +107,7 @@ class ProgramProbe:
         if shape not in self._programs:
             self._programs[shape] = self._load(inputs)
         program = self._programs[shape]
-        return program(*(inputs[item.name].contiguous() for item in program.spec.inputs))[0]
+        return program(*(_as_input(inputs[item.name], item) for item in program.spec.inputs))[0]
 
     def reset(self) -> None:
         for program in self._programs.values():
@@ -122,3 +122,8 @@ class ProgramProbe:
         program.bind(self.tensors)
         program.reset()
         return program
+
+
+def _as_input(tensor: Tensor, spec: TensorSpec) -> Tensor:
+    """Return `tensor` as the program takes it; some schedulers count time in integers."""
+    return tensor.to(torch_dtype(spec.dtype)).contiguous()
