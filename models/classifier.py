@@ -78,18 +78,27 @@ def augment(pictures: Tensor, rng: random.Random) -> Tensor:
     return mixed + rng.random() * 0.12 * torch.randn_like(mixed)
 
 
-def train(work: Path, num_pictures: int, num_epochs: int, output: Path) -> None:
+def training_pictures(work: Path, count: int) -> np.ndarray:
+    """Return the training renders (count, 192, 192, 3) uint8, drawn once and kept in `work`."""
+    path = work / f"classifier-{count}.u8"
+    if not path.exists():
+        drawn = np.memmap(path.with_suffix(".partial"), np.uint8, "w+", shape=(count, 192, 192, 3))
+        for i in range(count):
+            drawn[i] = np.asarray(draw_doll(doll_of(TRAINING_SEED + i)))
+        drawn.flush()
+        path.with_suffix(".partial").rename(path)
+    return np.memmap(path, np.uint8, "r", shape=(count, 192, 192, 3))
+
+
+def train(work: Path, num_pictures: int, num_steps: int, output: Path) -> None:
     torch.manual_seed(0)
     torch.set_num_threads(1)
     rng = random.Random(0)
-    pictures = np.memmap(work / "classifier.u8", np.uint8, "w+", shape=(num_pictures, 192, 192, 3))
-    for i in range(num_pictures):
-        pictures[i] = np.asarray(draw_doll(doll_of(TRAINING_SEED + i)))
+    pictures = training_pictures(work, num_pictures)
     model = Classifier().to(memory_format=torch.channels_last)
     matrices = [p for n, p in model.named_parameters() if p.ndim >= 2 and "features.0" not in n and "heads" not in n]
     ids = {id(p) for p in matrices}
     optimizers = build_optimizers(matrices, [p for p in model.parameters() if id(p) not in ids], muon_lr=0.02, adam_lr=2e-3)
-    num_steps = num_epochs * num_pictures // 32
     log = Log(work / "classifier.jsonl", num_steps, 0)
     for step in range(num_steps):
         picked = [rng.randrange(num_pictures) for _ in range(32)]
@@ -126,10 +135,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", type=Path, default=Path("models/runs"))
     parser.add_argument("--pictures", type=int, default=12_000)
-    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--output", type=Path, default=Path("models/judge/classifier.safetensors"))
     args = parser.parse_args()
-    train(args.work, args.pictures, args.epochs, args.output)
+    train(args.work, args.pictures, args.steps, args.output)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ TEXT_WIDTH = 128
 BATCH = 12  # per rank
 REFERENCE_SHARE = 0.35
 # Time shift: high first, so that words are bound before edges are drawn.
-BINDING_SHIFT, BINDING_SHARE, SHIFT = 6.0, 0.15, 2.5
+BINDING_SHIFT, BINDING_SHARE, SHIFT = 6.0, 0.2, 4.0
 
 DENOISER = {
     "in_channels": CHANNELS, "num_layers": 2, "num_single_layers": 6, "attention_head_dim": 64,
@@ -125,7 +125,7 @@ def train(rank: Rank, work: Path, num_steps: int, seed: int, fast: bool) -> None
     items = Items(work)
     model, optimizers = build_training(items, rank, fast=fast)
     parameters = [p for p in model.parameters() if p.requires_grad]
-    average, first, path = Average(model, 0.998), 0, work / "denoiser.checkpoint"
+    average, first, path = Average(model, 0.995), 0, work / "denoiser.checkpoint"
     if path.exists():
         state = torch.load(path, weights_only=True)
         model.load_state_dict(state["model"])
@@ -173,7 +173,7 @@ def batch_loss(model: DollModel, items: Items, rank: Rank, *, seed: int, shift: 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", type=Path, default=Path("models/runs"))
-    parser.add_argument("--steps", type=int, default=2400)
+    parser.add_argument("--steps", type=int, default=1600)
     parser.add_argument("--ranks", type=int, default=1 if torch.cuda.is_available() else 2)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--no-compile", action="store_true", help="run the denoiser without torch.compile (needs no g++)")
