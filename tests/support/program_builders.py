@@ -19,15 +19,21 @@ DTYPES = {
 
 
 class Affine(nn.Module):
-    """A layer with weights, a derived buffer that is not saved, and two outputs."""
+    """A layer with weights, a derived buffer that is not saved, and two outputs.
+
+    `gain` and `corner` are as small as constants get: compilers like to bake such values in.
+    """
 
     def __init__(self, features: int) -> None:
         super().__init__()
         self.proj = nn.Linear(features, features)
         self.register_buffer("table", torch.empty(features), persistent=False)
+        self.register_buffer("gain", torch.empty(()))
+        self.register_buffer("corner", torch.empty(8))
 
     def forward(self, x: Tensor, gate: Tensor) -> tuple[Tensor, Tensor]:
-        y = functional.silu(self.proj(functional.layer_norm(x, x.shape[-1:]))) * gate
+        y = functional.silu(self.proj(functional.layer_norm(x, x.shape[-1:]))) * gate * self.gain
+        y = torch.cat([y[..., :8] + self.corner, y[..., 8:]], dim=-1)
         return y, y + self.table
 
 
@@ -120,6 +126,8 @@ def affine_spec(*, precision: str = "float32", features: int = FEATURES, **chang
             *weight,
             tensor("proj.bias", (features,), dtype, "weight"),
             tensor("table", (features,), dtype, "derived"),
+            tensor("gain", (), dtype, "weight"),
+            tensor("corner", (8,), dtype, "weight"),
         ),
     }
     return ProgramSpec(**{**fields, **changes})
@@ -178,8 +186,9 @@ def random_constants(spec: ProgramSpec, seed: int = 0) -> dict[str, Tensor]:
     if spec.precision in LAYERS:
         names = ("proj.weight_int8", "proj.weight_scale")
         tensors = dict(zip(names, quantize_weight(weight), strict=True))
-    for name in ("proj.bias", "table"):
-        tensors[name] = torch.randn(features, generator=generator).to(dtype)
+    for name, shape in {"proj.bias": (features,), "table": (features,), "corner": (8,)}.items():
+        tensors[name] = torch.randn(shape, generator=generator).to(dtype)
+    tensors["gain"] = torch.tensor(0.75, dtype=dtype)
     return tensors
 
 

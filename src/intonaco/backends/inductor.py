@@ -35,9 +35,11 @@ from intonaco.errors import ArtifactDamagedError, CompileError
 
 PACKAGE_NAME = "program.pt2"
 
-# Weights are bound at load, and the number of threads is read at each call: by default the code
-# would carry the number that the compiling process happened to have.
+# Weights are bound at load. By default the code would carry the number of threads that the compiling
+# process happened to have, and the values of constants of up to 8 numbers: those of memory that was
+# never written, as programs are compiled without weights.
 OPTIONS: dict[str, Any] = {
+    "always_keep_tensor_constants": True,
     "aot_inductor.package_constants_in_so": False,
     "cpp.dynamic_threads": True,
 }

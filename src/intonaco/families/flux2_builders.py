@@ -68,6 +68,8 @@ def build_encoder(*, precision: str, autoencoder_config: dict[str, Any]) -> nn.M
 
 def _half(config: dict[str, Any], *unused: str) -> AutoencoderKLFlux2:
     autoencoder = AutoencoderKLFlux2(**config)
+    # A counter that only training reads.
+    autoencoder.bn.num_batches_tracked = None
     for name in unused:
         setattr(autoencoder, name, None)
     return autoencoder
