@@ -13,6 +13,8 @@ from intonaco.backends.registry import make_backend
 from intonaco.errors import CompileError
 from intonaco.programs.compiler import ensure_programs
 from intonaco.programs.store import ArtifactStore
+from tests.support.artifacts import publish
+from tests.support.fake_backend import FakeBackend
 from tests.support.program_builders import affine_spec, simple_spec
 
 ENSURE = """
@@ -78,6 +80,29 @@ def test_a_killed_compile_blocks_nothing_and_leaves_nothing(tmp_path):
     assert (store.manifests(), list((tmp_path / ".scratch").iterdir())) == ([], [])
     with store.lock("any") as lock:
         lock.acquire(timeout=0)
+
+
+def test_a_damaged_program_is_compiled_again(tmp_path):
+    store = ArtifactStore(tmp_path)
+    key = publish(store, affine_spec())
+    (tmp_path / key.digest / "program.bin").write_bytes(b"cut")
+    phases = []
+    ensure_programs(
+        store, FakeBackend(), [affine_spec()], progress=lambda event: phases.append(event.phase)
+    )
+    assert phases == ["damaged", "compiling", "compiled"]
+    assert [verdict.problem for verdict in store.verify()] == [""]
+
+
+def test_equal_programs_are_compiled_once(tmp_path):
+    phases = []
+    folders = ensure_programs(
+        ArtifactStore(tmp_path),
+        FakeBackend(),
+        [affine_spec(), affine_spec()],
+        progress=lambda event: phases.append(event.phase),
+    )
+    assert (phases, folders[0]) == (["compiling", "compiled"], folders[1])
 
 
 def test_a_module_that_cannot_be_traced_names_its_component(tmp_path):

@@ -256,6 +256,7 @@ def _open(
     terminal: Terminal, model: str | None, dtype: str, backend: str, store: Path | None
 ) -> tuple[Flux2Family, ProgramLibrary]:
     """Return the model on programs, and the library that serves it."""
+    from intonaco.errors import UnsupportedError
     from intonaco.model import load
 
     loaded = load(
@@ -266,6 +267,11 @@ def _open(
         compile_progress=lambda event: _show(terminal, event),
     )
     family: Any = loaded.family
+    if family.name != "flux2":
+        raise UnsupportedError(
+            f"{loaded.name} is of family {family.name}, whose programs compile at the first request; "
+            "use a FLUX.2 model here"
+        )
     return cast("Flux2Family", family), cast("ProgramLibrary", family.denoiser.library)
 
 

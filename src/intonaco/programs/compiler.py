@@ -116,7 +116,7 @@ def _reporter(
 def _ensure_one(
     store: ArtifactStore, key: ProgramKey, compiler: _Compiler, report: _Report
 ) -> Path:
-    folder = _find_or_discard(store, key, report)
+    folder = _find(store, key)
     if folder is not None:
         report("found", 0.0, "")
         return folder
@@ -136,11 +136,25 @@ def _ensure_one(
         return store.root / manifest.digest
 
 
+def _find(store: ArtifactStore, key: ProgramKey) -> Path | None:
+    """Return the artifact, or None, also when it is damaged."""
+    try:
+        return store.find(key)
+    except ArtifactDamagedError:
+        return None
+
+
 def _find_or_discard(store: ArtifactStore, key: ProgramKey, report: _Report) -> Path | None:
-    """Return the artifact, or None; a damaged one is removed, as compiling makes it anew."""
+    """Return the artifact, or None; a damaged one is removed, as compiling makes it anew.
+
+    The caller holds the lock, so that no other process finds or removes it meanwhile.
+    """
     try:
         return store.find(key)
     except ArtifactDamagedError as error:
+        if not (store.root / key.digest).is_dir():
+            # It was found under the digest of another compiler, and there is none here.
+            raise
         report("damaged", 0.0, str(error))
         store.remove(key.digest)
         return None
