@@ -168,7 +168,10 @@ def assemble_flux2(
         dtype=dtype,
         device=device,
         precision=str(dtype).removeprefix("torch."),
-        **components,
+        text_encoder=components["text_encoder"],
+        denoiser=components["denoiser"],
+        encoder=components["encoder"],
+        decoder=components["decoder"],
     )
 
 

@@ -39,7 +39,7 @@ def token_mask(mask_HW: NDArray[np.bool_], *, token_pixels: int) -> NDArray[np.b
     grid = mask_HW.reshape(
         height // token_pixels, token_pixels, width // token_pixels, token_pixels
     )
-    return grid.any(axis=(1, 3))
+    return np.asarray(grid.any(axis=(1, 3)), dtype=np.bool_)
 
 
 def border_distance(mask_HW: NDArray[np.bool_], *, limit: int) -> NDArray[np.float64]:

@@ -1,6 +1,8 @@
 """How near two pictures are: PSNR over a picture or a part of it, SSIM over a picture."""
 
 import math
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +29,9 @@ def ssim(picture: Image, reference: Image) -> float:
     Needs the extra `quality`. Raises PictureError if sizes differ.
     """
     _check_sizes(picture, reference)
-    from skimage.metrics import structural_similarity
-
+    measures: Any = import_module("skimage.metrics")
     return float(
-        structural_similarity(
+        measures.structural_similarity(
             np.asarray(picture.convert("RGB")),
             np.asarray(reference.convert("RGB")),
             channel_axis=2,
