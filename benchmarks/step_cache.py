@@ -31,6 +31,7 @@ from benchmarks._step_cache_settings import (
 from intonaco.families.request import GenerateRequest
 from intonaco.pipelines.caching import StepCacheRequest
 from intonaco.pipelines.compare import Mode, ModeResult, compare_modes
+from intonaco.stepcache.policies import Planned
 from intonaco.stepcache.settings import StepCacheSettings, describe_settings
 
 
@@ -86,6 +87,8 @@ def summary(
     }
     if settings is not None:
         numbers["settings"] = describe_settings(settings, result.mode.num_steps)
+        if isinstance(settings.policy, Planned):
+            numbers["full_steps"] = list(settings.policy.full_steps[result.mode.num_steps])
     if not math.isnan(cached_ms):
         numbers["cached_step_ms"] = round(cached_ms, 3)
     return numbers
@@ -107,8 +110,21 @@ def judge_step_count(
     entry["signal"] = chosen.signal
     print(json.dumps({str(num_steps): entry}), flush=True)
     if not args.without_cache_dit and num_steps == max(args.steps):
-        entry["cache_dit"] = beside_cache_dit(model, chosen, results, num_steps, args.prompts)
+        entry["cache_dit"] = peer_table(model, chosen, results, num_steps, args.prompts)
     return entry
+
+
+def peer_table(
+    model: intonaco.Model,
+    chosen: Chosen,
+    results: dict[str, ModeResult],
+    num_steps: int,
+    count: int,
+) -> dict[str, object]:
+    try:
+        return beside_cache_dit(model, chosen, results, num_steps, count)
+    except Exception as error:  # noqa: BLE001  a peer that fails must not lose our own figures
+        return {"not_run": f"{type(error).__name__}: {error}"}
 
 
 def probe_cost(num_repeats: int = 20) -> dict[str, float]:
