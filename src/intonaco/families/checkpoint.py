@@ -37,6 +37,7 @@ class ModelSettings(BaseModel):
     max_sequence_length: int | None = Field(default=None, ge=1)
     text_encoder_out_layers: list[int] | None = Field(default=None, min_length=1)
     vocabulary_check: bool = False
+    vocabulary: list[str] | None = None
     references: dict[str, Any] | None = None
 
 

@@ -163,6 +163,7 @@ def assemble_flux2(
         tokenizer=ChatTokenizer(
             _load_plain(folders["tokenizer"], Qwen2Tokenizer),
             max_sequence_length=max_sequence_length(checkpoint),
+            vocabulary=checkpoint.settings.vocabulary,
         ),
         scheduler_settings=dict(scheduler.config),
         dtype=dtype,

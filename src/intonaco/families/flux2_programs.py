@@ -207,6 +207,7 @@ def load_flux2_programs(
         tokenizer=ChatTokenizer(
             read_light_tokenizer(folders["tokenizer"]),
             max_sequence_length=max_sequence_length(checkpoint),
+            vocabulary=checkpoint.settings.vocabulary,
         ),
         scheduler_settings=read_json(folders["scheduler"] / "scheduler_config.json"),
         text_encoder=text_encoder_component(

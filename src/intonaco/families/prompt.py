@@ -1,6 +1,7 @@
 """Prompts to token ids: chat template, fixed padding, length check, words the vocabulary lacks."""
 
 import re
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -14,8 +15,20 @@ _PLACE = "placeofprompt"
 class ChatTokenizer:
     """A transformers tokenizer whose prompts pass a chat template and are padded to one length."""
 
-    def __init__(self, tokenizer: Any, *, max_sequence_length: int) -> None:
+    def __init__(
+        self,
+        tokenizer: Any,
+        *,
+        max_sequence_length: int,
+        vocabulary: Collection[str] | None = None,
+    ) -> None:
+        """`vocabulary`: the words that the model was taught, where its checkpoint lists them.
+
+        Without a list every word that is one whole token counts as known; but a byte-pair
+        tokenizer also holds beginnings of words as tokens.
+        """
         self._tokenizer = tokenizer
+        self._vocabulary = None if vocabulary is None else frozenset(vocabulary)
         self.max_sequence_length = max_sequence_length
 
     def tokenize(self, prompt: str) -> dict[str, torch.Tensor]:
@@ -37,7 +50,7 @@ class ChatTokenizer:
         return {"input_ids": encoded["input_ids"], "attention_mask": encoded["attention_mask"]}
 
     def unknown_words(self, prompt: str) -> tuple[str, ...]:
-        """Return the words of `prompt` that are not one whole token, in order, each once."""
+        """Return the words of `prompt` that the model was not taught, in order, each once."""
         # The template may rewrite the prompt, so it is read as the model reads it, between the
         # template's own words.
         before, _, after = self._templated(_PLACE).partition(_PLACE)
@@ -47,9 +60,15 @@ class ChatTokenizer:
         unknown: dict[str, None] = {}
         for word in _WORD.finditer(text, start, end):
             # A token may begin earlier, with the space or hyphen before the word, but not later.
-            if not any(left <= word.start() and right == word.end() for left, right in offsets):
+            is_token = any(
+                left <= word.start() and right == word.end() for left, right in offsets
+            )
+            if not is_token or not self._is_taught(word.group()):
                 unknown[word.group()] = None
         return tuple(unknown)
+
+    def _is_taught(self, word: str) -> bool:
+        return self._vocabulary is None or word in self._vocabulary
 
     def _templated(self, prompt: str) -> str:
         return self._tokenizer.apply_chat_template(

@@ -46,3 +46,8 @@ def test_words_of_the_chat_template_are_not_words_of_the_prompt():
     tokenizer = ChatTokenizer(framed, max_sequence_length=64)
 
     assert tokenizer.unknown_words("a RED zebra") == ("zebra",)
+
+
+def test_a_words_beginning_is_unknown_where_the_checkpoint_lists_its_words():
+    tokenizer = ChatTokenizer(build_tokenizer(WORDS), max_sequence_length=8, vocabulary=WORDS)
+    assert tokenizer.unknown_words("a gir with red hair") == ("gir",)
