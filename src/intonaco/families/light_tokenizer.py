@@ -5,9 +5,12 @@ Offers what `ChatTokenizer` asks of a transformers tokenizer, and gives the same
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -18,16 +21,28 @@ from intonaco.families.checkpoint import read_json
 
 TOKENIZER_FILE = "tokenizer.json"
 TEMPLATE_FILE = "chat_template.jinja"
+SPECIAL_TOKENS = ("bos_token", "eos_token", "pad_token", "unk_token")
 
 
 class LightTokenizer:
     """A fast tokenizer with padding on the right and a chat template."""
 
-    def __init__(self, tokenizer: Tokenizer, *, padding_id: int, template: str) -> None:
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        *,
+        padding_id: int,
+        template: str,
+        special_tokens: Mapping[str, str],
+    ) -> None:
         self._tokenizer = tokenizer
         self._padding_id = padding_id
+        self._special_tokens = dict(special_tokens)
         # Templates come with checkpoints: they may loop and branch, and reach nothing.
-        environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+        environment = ImmutableSandboxedEnvironment(
+            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+        )
+        environment.filters["tojson"] = partial(json.dumps, ensure_ascii=False)
         environment.globals["raise_exception"] = _refuse
         environment.globals["strftime_now"] = lambda style: datetime.now().strftime(style)
         self._template = environment.from_string(template)
@@ -54,7 +69,7 @@ class LightTokenizer:
 
     def apply_chat_template(self, messages: list[dict[str, str]], **settings: Any) -> str:
         """Return the text of `messages` under the template."""
-        return self._template.render(messages=messages, **settings)
+        return self._template.render(messages=messages, **self._special_tokens, **settings)
 
 
 def read_light_tokenizer(folder: Path) -> LightTokenizer:
@@ -68,15 +83,21 @@ def read_light_tokenizer(folder: Path) -> LightTokenizer:
         raise CheckpointError(
             f"{folder} cannot be loaded as a tokenizer ({str(error)[:160]}); copy it again"
         ) from error
-    padding = settings.get("pad_token") or "<|endoftext|>"
-    name = padding["content"] if isinstance(padding, dict) else padding
-    padding_id = tokenizer.token_to_id(cast("str", name))
+    special_tokens = {
+        name: token["content"] if isinstance(token, dict) else token
+        for name, token in settings.items()
+        if name in SPECIAL_TOKENS and token
+    }
+    name = special_tokens.get("pad_token", "<|endoftext|>")
+    padding_id = tokenizer.token_to_id(name)
     if padding_id is None or settings.get("padding_side", "right") != "right":
         raise CheckpointError(
             f"{folder}: pad_token {name!r} must be in the vocabulary and padding_side 'right'; copy "
             "the folder again"
         )
-    return LightTokenizer(tokenizer, padding_id=padding_id, template=template)
+    return LightTokenizer(
+        tokenizer, padding_id=padding_id, template=template, special_tokens=special_tokens
+    )
 
 
 def _read_template(folder: Path, settings: dict[str, Any]) -> str:
