@@ -69,7 +69,7 @@ def draw_cached(
         residual_diff_threshold=1e9,
         num_inference_steps=num_steps,
         steps_computation_mask=mask,
-        steps_computation_policy="dynamic",
+        steps_computation_policy="static",
     )
     calibrator = None
     if taylor_order is not None:
