@@ -7,7 +7,7 @@ fault. So `CheckedProgram` compares every tensor with the spec before the backen
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from intonaco.backends.spec import ProgramSpec, TensorSpec
-from intonaco.errors import ProgramBindError, ProgramCallError, ProgramStateError
+from intonaco.errors import CompileError, ProgramBindError, ProgramCallError, ProgramStateError
 
 ModuleBuilder = Callable[[], nn.Module]
 
@@ -239,3 +239,16 @@ def example_inputs(spec: ProgramSpec) -> tuple[Tensor, ...]:
         torch.ones(item.shape, dtype=torch_dtype(item.dtype), device=spec.device)
         for item in spec.inputs
     )
+
+
+def check_declared(spec: ProgramSpec, names: Iterable[str]) -> None:
+    """Raise `CompileError` if a module has constants that its spec does not declare.
+
+    Programs are compiled without weights: what is not bound later would hold unwritten memory.
+    """
+    unknown = sorted(set(names) - {item.name for item in spec.constants})
+    if unknown:
+        raise CompileError(
+            f"program {spec.component!r}: the module has constants that the spec does not declare: "
+            f"{', '.join(unknown[:5])}; declare them, or pass them as inputs"
+        )

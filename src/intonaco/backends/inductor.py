@@ -27,11 +27,12 @@ from intonaco.backends.base import (
     CheckedProgram,
     ModuleBuilder,
     Program,
+    check_declared,
     example_inputs,
 )
 from intonaco.backends.machine import instruction_set
 from intonaco.backends.spec import ProgramSpec
-from intonaco.errors import ArtifactDamagedError, CompileError
+from intonaco.errors import ArtifactDamagedError
 
 PACKAGE_NAME = "program.pt2"
 
@@ -103,13 +104,7 @@ class InductorBackend:
         module = build().to_empty(device=spec.device)
         with torch.no_grad():
             exported = torch.export.export(module, example_inputs(spec), strict=False)
-        declared = {item.name for item in spec.constants}
-        unknown = sorted({*exported.state_dict, *exported.constants} - declared)
-        if unknown:
-            raise CompileError(
-                f"program {spec.component!r}: the module has constants that the spec does not "
-                f"declare: {', '.join(unknown[:5])}; declare them, or pass them as inputs"
-            )
+        check_declared(spec, (*exported.state_dict, *exported.constants))
         compiler.aoti_compile_and_package(
             exported, package_path=str(folder / PACKAGE_NAME), inductor_configs=OPTIONS
         )

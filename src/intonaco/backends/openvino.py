@@ -21,12 +21,13 @@ from intonaco.backends.base import (
     CheckedProgram,
     ModuleBuilder,
     Program,
+    check_declared,
     example_inputs,
     torch_dtype,
 )
 from intonaco.backends.machine import instruction_set
 from intonaco.backends.spec import ProgramSpec
-from intonaco.errors import ArtifactDamagedError, CompileError
+from intonaco.errors import ArtifactDamagedError
 
 GRAPH_NAME = "program.xml"
 REMEDY = "install it with: pip install 'intonaco[openvino]'"
@@ -81,6 +82,9 @@ class OpenVinoBackend:
         """Write `program.xml` and its constants, without the weights. Raises `CompileError`."""
         openvino: Any = importlib.import_module("openvino")
         module = build().to_empty(device=spec.device)
+        check_declared(
+            spec, (name for name, _ in (*module.named_parameters(), *module.named_buffers()))
+        )
         names = tuple(item.name for item in spec.bound)
         placeholders = tuple(
             torch.zeros(item.shape, dtype=torch_dtype(item.dtype)) for item in spec.bound
@@ -91,12 +95,7 @@ class OpenVinoBackend:
                 (*placeholders, *example_inputs(spec)),
                 strict=False,
             )
-        if exported.state_dict:
-            unknown = ", ".join(sorted(exported.state_dict)[:5])
-            raise CompileError(
-                f"program {spec.component!r}: the module has constants that the spec does not "
-                f"declare: {unknown}; declare them, or pass them as inputs"
-            )
+        check_declared(spec, exported.constants)
         model = openvino.convert_model(exported)
         all_names = (*names, *(item.name for item in spec.inputs))
         for parameter, name in zip(model.get_parameters(), all_names, strict=True):
