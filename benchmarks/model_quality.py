@@ -180,7 +180,9 @@ def judge_edits(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", default=None, help="checkpoint folder (default: the shipped one)")
+    parser.add_argument(
+        "--model", default=None, help="checkpoint folder (default: the shipped one)"
+    )
     parser.add_argument("--prompts", type=int, default=200)
     parser.add_argument("--sheet", type=Path, default=None, help="folder for contact sheets")
     args = parser.parse_args()

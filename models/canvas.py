@@ -38,7 +38,9 @@ class Canvas:
         if edge is not None:
             self._draw.line([*scaled, scaled[0], scaled[1]], fill=edge, width=SCALE, joint="curve")
 
-    def ellipse(self, x: float, y: float, rx: float, ry: float, fill: Fill, *, edge: Color | None = None) -> None:
+    def ellipse(
+        self, x: float, y: float, rx: float, ry: float, fill: Fill, *, edge: Color | None = None
+    ) -> None:
         box = [(x - rx) * SCALE, (y - ry) * SCALE, (x + rx) * SCALE, (y + ry) * SCALE]
         if isinstance(fill, Image.Image):
             corners = [(box[0], box[1]), (box[2], box[3])]
@@ -46,21 +48,46 @@ class Canvas:
         else:
             self._draw.ellipse(box, fill=fill, outline=edge, width=SCALE if edge else 0)
 
-    def circle(self, x: float, y: float, r: float, fill: Fill, *, edge: Color | None = None) -> None:
+    def circle(
+        self, x: float, y: float, r: float, fill: Fill, *, edge: Color | None = None
+    ) -> None:
         self.ellipse(x, y, r, r, fill, edge=edge)
 
     def rectangle(self, left: float, top: float, right: float, bottom: float, fill: Color) -> None:
-        self._draw.rectangle([left * SCALE, top * SCALE, right * SCALE - 1, bottom * SCALE - 1], fill=fill)
+        self._draw.rectangle(
+            [left * SCALE, top * SCALE, right * SCALE - 1, bottom * SCALE - 1], fill=fill
+        )
 
     def line(self, points: Sequence[Point], width: float, fill: Color) -> None:
         scaled = [(x * SCALE, y * SCALE) for x, y in points]
         self._draw.line(scaled, fill=fill, width=max(1, round(width * SCALE)), joint="curve")
 
-    def arc(self, x: float, y: float, rx: float, ry: float, start: float, end: float, width: float, fill: Color) -> None:
+    def arc(
+        self,
+        x: float,
+        y: float,
+        rx: float,
+        ry: float,
+        start: float,
+        end: float,
+        width: float,
+        fill: Color,
+    ) -> None:
         box = [(x - rx) * SCALE, (y - ry) * SCALE, (x + rx) * SCALE, (y + ry) * SCALE]
         self._draw.arc(box, start, end, fill=fill, width=round(width * SCALE))
 
-    def chord(self, x: float, y: float, rx: float, ry: float, start: float, end: float, fill: Color, *, edge: Color | None = None) -> None:
+    def chord(
+        self,
+        x: float,
+        y: float,
+        rx: float,
+        ry: float,
+        start: float,
+        end: float,
+        fill: Color,
+        *,
+        edge: Color | None = None,
+    ) -> None:
         box = [(x - rx) * SCALE, (y - ry) * SCALE, (x + rx) * SCALE, (y + ry) * SCALE]
         self._draw.chord(box, start, end, fill=fill, outline=edge, width=SCALE if edge else 0)
 
@@ -71,7 +98,12 @@ class Canvas:
             for x, y in points:
                 self.circle(x, y, (width + grow) / 2, color)
 
-    def _shape(self, paint: Callable[[ImageDraw.ImageDraw, object], None], points: Sequence[Point], fill: Fill) -> None:
+    def _shape(
+        self,
+        paint: Callable[[ImageDraw.ImageDraw, object], None],
+        points: Sequence[Point],
+        fill: Fill,
+    ) -> None:
         if not isinstance(fill, Image.Image):
             paint(self._draw, fill)
             return
@@ -79,7 +111,12 @@ class Canvas:
         paint(ImageDraw.Draw(mask), 255)
         left, top = (math.floor(min(p[i] for p in points)) for i in (0, 1))
         right, bottom = (math.ceil(max(p[i] for p in points)) + 1 for i in (0, 1))
-        box = (max(0, left), max(0, top), min(self.image.width, right), min(self.image.height, bottom))
+        box = (
+            max(0, left),
+            max(0, top),
+            min(self.image.width, right),
+            min(self.image.height, bottom),
+        )
         self.image.paste(fill.crop(box), box[:2], mask.crop(box))
 
 
@@ -92,7 +129,9 @@ def pattern_tile(size: int, kind: str, color: Color, second: Color) -> Image.Ima
             draw.rectangle([0, y * SCALE, 16 * SCALE, (y + 4) * SCALE - 1], fill=second)
     elif kind == "dotted":
         for x, y in ((4, 4), (12, 4), (4, 12), (12, 12)):
-            draw.ellipse([(x - 2) * SCALE, (y - 2) * SCALE, (x + 2) * SCALE, (y + 2) * SCALE], fill=second)
+            draw.ellipse(
+                [(x - 2) * SCALE, (y - 2) * SCALE, (x + 2) * SCALE, (y + 2) * SCALE], fill=second
+            )
     elif kind == "checkered":
         draw.rectangle([0, 0, 8 * SCALE - 1, 8 * SCALE - 1], fill=second)
         draw.rectangle([8 * SCALE, 8 * SCALE, 16 * SCALE, 16 * SCALE], fill=second)

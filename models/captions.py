@@ -8,15 +8,32 @@ import random
 
 from models.world import CLOTHES, HEAD, NONE, Doll, attributes, doll_of
 
-REFERENCE_PHRASE = {"head": "with the head of the picture", "clothes": "in the clothes of the picture"}
+REFERENCE_PHRASE = {
+    "head": "with the head of the picture",
+    "clothes": "in the clothes of the picture",
+}
 _HELD = {"balloon": "holding a balloon", "flower": "holding a flower", "bag": "holding a bag"}
 _PLACE = {"left": "on the left", "middle": "in the middle", "right": "on the right"}
-_SCENERY = {"beach": "at the beach", "park": "in the park", "city": "in the city", "snow": "in the snow",
-            "desert": "in the desert", "night": "at night", "room": "in a room"}
-PAIRED = {"hair_style": "hair_color", "hat": "hat_color", "top": "top_color", "bottom": "bottom_color"}
+_SCENERY = {
+    "beach": "at the beach",
+    "park": "in the park",
+    "city": "in the city",
+    "snow": "in the snow",
+    "desert": "in the desert",
+    "night": "at night",
+    "room": "in a room",
+}
+PAIRED = {
+    "hair_style": "hair_color",
+    "hat": "hat_color",
+    "top": "top_color",
+    "bottom": "bottom_color",
+}
 
 
-def caption(doll: Doll, *, reference: str | None = None, dropped: frozenset[str] = frozenset()) -> str:
+def caption(
+    doll: Doll, *, reference: str | None = None, dropped: frozenset[str] = frozenset()
+) -> str:
     """Return the phrase of a doll without the `dropped` attributes and those that a reference shows."""
     hidden = set(dropped)
     if reference is not None:
@@ -58,7 +75,11 @@ def _head(named: dict[str, str]) -> list[str]:
 def _clothes(named: dict[str, str]) -> list[str]:
     parts = []
     if "top" in named:
-        parts.append(" ".join(filter(None, ("a", named.get("pattern"), named.get("top_color"), named["top"]))))
+        parts.append(
+            " ".join(
+                filter(None, ("a", named.get("pattern"), named.get("top_color"), named["top"]))
+            )
+        )
     if named.get("bottom", NONE) != NONE:
         parts.append(" ".join(filter(None, (named.get("bottom_color"), named["bottom"]))))
     if "shoes_color" in named:

@@ -32,11 +32,19 @@ class Classifier(nn.Module):
         layers: list[nn.Module] = []
         previous = 3
         for width in WIDTHS:
-            layers += [nn.Conv2d(previous, width, 3, stride=2, padding=1), nn.GroupNorm(8, width), nn.SiLU()]
+            layers += [
+                nn.Conv2d(previous, width, 3, stride=2, padding=1),
+                nn.GroupNorm(8, width),
+                nn.SiLU(),
+            ]
             previous = width
         self.features = nn.Sequential(*layers)
-        self.hidden = nn.Sequential(nn.Flatten(), nn.Linear(previous * 36, 256), nn.LayerNorm(256), nn.SiLU())
-        self.heads = nn.ModuleDict({name: nn.Linear(256, len(values)) for name, values in VALUES.items()})
+        self.hidden = nn.Sequential(
+            nn.Flatten(), nn.Linear(previous * 36, 256), nn.LayerNorm(256), nn.SiLU()
+        )
+        self.heads = nn.ModuleDict(
+            {name: nn.Linear(256, len(values)) for name, values in VALUES.items()}
+        )
 
     def forward(self, pictures: Tensor) -> dict[str, Tensor]:
         hidden = self.hidden(self.features(pictures))
@@ -62,7 +70,10 @@ def classify(model: Classifier, pictures: list[np.ndarray]) -> list[dict[str, st
     for start in range(0, len(pictures), 32):
         logits = model(to_tensor(pictures[start : start + 32]))
         best = {name: values.argmax(1).tolist() for name, values in logits.items()}
-        readings += [{n: VALUES[n][best[n][i]] for n in VALUES} for i in range(len(next(iter(best.values()))))]
+        readings += [
+            {n: VALUES[n][best[n][i]] for n in VALUES}
+            for i in range(len(next(iter(best.values()))))
+        ]
     return readings
 
 
@@ -73,7 +84,9 @@ def targets(seeds: list[int]) -> dict[str, Tensor]:
 
 def augment(pictures: Tensor, rng: random.Random) -> Tensor:
     """Blur by a lot-drawn half-resolution mix and add noise."""
-    blurred = nn.functional.interpolate(nn.functional.avg_pool2d(pictures, 2), scale_factor=2, mode="bilinear")
+    blurred = nn.functional.interpolate(
+        nn.functional.avg_pool2d(pictures, 2), scale_factor=2, mode="bilinear"
+    )
     mixed = torch.lerp(pictures, blurred, rng.random())
     return mixed + rng.random() * 0.12 * torch.randn_like(mixed)
 
@@ -96,15 +109,23 @@ def train(work: Path, num_pictures: int, num_steps: int, output: Path) -> None:
     rng = random.Random(0)
     pictures = training_pictures(work, num_pictures)
     model = Classifier().to(memory_format=torch.channels_last)
-    matrices = [p for n, p in model.named_parameters() if p.ndim >= 2 and "features.0" not in n and "heads" not in n]
+    matrices = [
+        p
+        for n, p in model.named_parameters()
+        if p.ndim >= 2 and "features.0" not in n and "heads" not in n
+    ]
     ids = {id(p) for p in matrices}
-    optimizers = build_optimizers(matrices, [p for p in model.parameters() if id(p) not in ids], muon_lr=0.02, adam_lr=2e-3)
+    optimizers = build_optimizers(
+        matrices, [p for p in model.parameters() if id(p) not in ids], muon_lr=0.02, adam_lr=2e-3
+    )
     log = Log(work / "classifier.jsonl", num_steps, 0)
     for step in range(num_steps):
         picked = [rng.randrange(num_pictures) for _ in range(32)]
         logits = model(augment(to_tensor([pictures[i] for i in picked]), rng))
         wanted = targets([TRAINING_SEED + i for i in picked])
-        loss = sum((nn.functional.cross_entropy(logits[n], wanted[n]) for n in VALUES), torch.zeros(()))
+        loss = sum(
+            (nn.functional.cross_entropy(logits[n], wanted[n]) for n in VALUES), torch.zeros(())
+        )
         loss.backward()
         set_rate(optimizers, step, num_steps, decay_from=0.4)
         for optimizer in optimizers:
@@ -119,7 +140,9 @@ def train(work: Path, num_pictures: int, num_steps: int, output: Path) -> None:
 
 
 def _accuracy(logits: dict[str, Tensor], wanted: dict[str, Tensor]) -> float:
-    return sum((logits[n].argmax(1) == wanted[n]).float().mean().item() for n in VALUES) / len(VALUES)
+    return sum((logits[n].argmax(1) == wanted[n]).float().mean().item() for n in VALUES) / len(
+        VALUES
+    )
 
 
 def held_out_accuracy(model: Classifier, count: int = 1000) -> dict[str, float]:
@@ -127,7 +150,9 @@ def held_out_accuracy(model: Classifier, count: int = 1000) -> dict[str, float]:
     seeds = range(HELD_OUT_SEED, HELD_OUT_SEED + count)
     readings = classify(model, [np.asarray(draw_doll(doll_of(s))) for s in seeds])
     truths = [attributes(doll_of(s)) for s in seeds]
-    shares = {n: sum(r[n] == t[n] for r, t in zip(readings, truths, strict=True)) / count for n in VALUES}
+    shares = {
+        n: sum(r[n] == t[n] for r, t in zip(readings, truths, strict=True)) / count for n in VALUES
+    }
     return {**shares, "mean": sum(shares.values()) / len(shares)}
 
 

@@ -20,7 +20,9 @@ def plot(work: Path, output: Path) -> None:
     figure, axes = plt.subplots(1, len(PANELS), figsize=(13, 3.6), layout="constrained")
     for axis, (name, keys, title) in zip(axes, PANELS, strict=True):
         path = work / f"{name}.jsonl"
-        lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        lines = (
+            [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        )
         for key in keys:
             points = [(line["step"], line[key]) for line in lines if key in line]
             axis.plot([p[0] for p in points], [p[1] for p in points], label=key)

@@ -16,8 +16,8 @@ from PIL import Image
 from torch import Tensor
 
 from models.figure import draw_doll, reference_picture
-from models.training import Rank, launch
 from models.train_autoencoder import CONFIG
+from models.training import Rank, launch
 from models.world import REFERENCE_ATTRIBUTES, Doll, doll_of, wear
 
 CHANNELS = 4 * CONFIG["latent_channels"]
@@ -65,8 +65,13 @@ def encode_share(rank: Rank, work: Path, num_items: int) -> None:
     starts = range(rank.index * _BATCH, num_items, rank.count * _BATCH)
     for done, start in enumerate(starts):
         seeds = range(start, min(start + _BATCH, num_items))
-        pictures[start : seeds.stop] = encode(model, [draw_doll(doll_of(s)) for s in seeds], rank.device).numpy()
-        drawn = [reference_picture(reference_doll(doll_of(s), s, reference_kind(s)), reference_kind(s)) for s in seeds]
+        pictures[start : seeds.stop] = encode(
+            model, [draw_doll(doll_of(s)) for s in seeds], rank.device
+        ).numpy()
+        drawn = [
+            reference_picture(reference_doll(doll_of(s), s, reference_kind(s)), reference_kind(s))
+            for s in seeds
+        ]
         references[start : seeds.stop] = encode(model, drawn, rank.device).numpy()
         if rank.is_first and done % 25 == 0:
             print(f"encoded {done / len(starts):.0%} of {num_items} items", flush=True)
@@ -85,7 +90,10 @@ def normalization(pictures: np.memmap) -> dict[str, list[float]]:
     mean, std = per_latent.mean((0, 2)), per_latent.std((0, 2))
     common = (std.square() / std).mean().sqrt()
     scale = std.sqrt() * common
-    return {"mean": mean.repeat_interleave(4).tolist(), "scale": scale.repeat_interleave(4).tolist()}
+    return {
+        "mean": mean.repeat_interleave(4).tolist(),
+        "scale": scale.repeat_interleave(4).tolist(),
+    }
 
 
 def main() -> None:
@@ -97,7 +105,9 @@ def main() -> None:
     for name, tokens in (("pictures", PICTURE_TOKENS), ("references", REFERENCE_TOKENS)):
         open_array(args.work / f"{name}.f16", args.items, tokens, mode="w+").flush()
     launch(encode_share, args.ranks, args.work, args.work, args.items)
-    stats = normalization(open_array(args.work / "pictures.f16", args.items, PICTURE_TOKENS, mode="r"))
+    stats = normalization(
+        open_array(args.work / "pictures.f16", args.items, PICTURE_TOKENS, mode="r")
+    )
     (args.work / "normalization.json").write_text(json.dumps({**stats, "items": args.items}))
 
 

@@ -51,8 +51,13 @@ def export(work: Path, folder: Path) -> None:
     pipeline = build_pipeline(work).to(torch.float16)
     pipeline.save_pretrained(folder)
     settings = {
-        "default_num_steps": DEFAULT_NUM_STEPS, "default_width": SIZE, "default_height": SIZE,
-        "max_sequence_length": TEXT_LENGTH, "text_encoder_out_layers": list(TEXT_LAYERS), "vocabulary_check": True, "vocabulary": vocabulary(),
+        "default_num_steps": DEFAULT_NUM_STEPS,
+        "default_width": SIZE,
+        "default_height": SIZE,
+        "max_sequence_length": TEXT_LENGTH,
+        "text_encoder_out_layers": list(TEXT_LAYERS),
+        "vocabulary_check": True,
+        "vocabulary": vocabulary(),
     }
     (folder / "intonaco.json").write_text(json.dumps(settings, indent=1) + "\n")
 

@@ -54,8 +54,15 @@ def reference_picture(doll: Doll, kind: str) -> Image.Image:
 
 
 def _shadow_color(name: str) -> Color:
-    return {"beach": (204, 178, 122), "park": (82, 146, 72), "city": (124, 126, 136), "snow": (188, 204, 224),
-            "desert": (194, 138, 82), "night": (26, 34, 62), "room": (158, 112, 74)}[name]
+    return {
+        "beach": (204, 178, 122),
+        "park": (82, 146, 72),
+        "city": (124, 126, 136),
+        "snow": (188, 204, 224),
+        "desert": (194, 138, 82),
+        "night": (26, 34, 62),
+        "room": (158, 112, 74),
+    }[name]
 
 
 def _draw_legs(c: Canvas, doll: Doll, x: int) -> None:
@@ -71,9 +78,15 @@ def _draw_legs(c: Canvas, doll: Doll, x: int) -> None:
         c.rectangle(foot_x + 3 * side - 9, 173, foot_x + 3 * side + 9, 175.5, shade(shoes, 0.7))
     if doll.bottom == "skirt":
         skirt = CLOTH[doll.bottom_color]
-        c.polygon([(x - 16, 114), (x + 16, 114), (x + 29, 144), (x - 29, 144)], skirt, edge=shade(skirt, 0.74))
+        c.polygon(
+            [(x - 16, 114), (x + 16, 114), (x + 29, 144), (x - 29, 144)],
+            skirt,
+            edge=shade(skirt, 0.74),
+        )
     elif doll.bottom != NONE:
-        c.polygon([(x - 16, 114), (x + 16, 114), (x + 16, 124), (x - 16, 124)], CLOTH[doll.bottom_color])
+        c.polygon(
+            [(x - 16, 114), (x + 16, 114), (x + 16, 124), (x - 16, 124)], CLOTH[doll.bottom_color]
+        )
 
 
 def _draw_torso(c: Canvas, doll: Doll, x: int, cloth: Image.Image) -> None:
@@ -81,7 +94,16 @@ def _draw_torso(c: Canvas, doll: Doll, x: int, cloth: Image.Image) -> None:
     edge = shade(color, 0.72)
     c.rectangle(x - 6, 64, x + 6, 80, shade(SKIN[doll.skin], 0.9))
     inset = 6 if doll.top == "vest" else 0
-    body = [(x - 11, 76), (x + 11, 76), (x + 24 - inset, 81), (x + 17, 104), (x + 18, 121), (x - 18, 121), (x - 17, 104), (x - 24 + inset, 81)]
+    body = [
+        (x - 11, 76),
+        (x + 11, 76),
+        (x + 24 - inset, 81),
+        (x + 17, 104),
+        (x + 18, 121),
+        (x - 18, 121),
+        (x - 17, 104),
+        (x - 24 + inset, 81),
+    ]
     if doll.top == "dress":
         body[4:6] = [(x + 16, 110), (x + 34, 148), (x - 34, 148), (x - 16, 110)]
     c.polygon(body, cloth, edge=edge)
@@ -125,8 +147,16 @@ def _draw_held(c: Canvas, doll: Doll, x: int) -> None:
         c.circle(hand_x - 7, hand_y - 28, 4.6, (255, 214, 80))
     elif doll.held == "bag":
         c.arc(hand_x, hand_y + 10, 8, 12, 180, 360, 2, (104, 62, 38))
-        c.polygon([(hand_x - 12, hand_y + 8), (hand_x + 12, hand_y + 8), (hand_x + 14, hand_y + 28), (hand_x - 14, hand_y + 28)],
-                  (164, 104, 62), edge=(104, 62, 38))
+        c.polygon(
+            [
+                (hand_x - 12, hand_y + 8),
+                (hand_x + 12, hand_y + 8),
+                (hand_x + 14, hand_y + 28),
+                (hand_x - 14, hand_y + 28),
+            ],
+            (164, 104, 62),
+            edge=(104, 62, 38),
+        )
         c.rectangle(hand_x - 3, hand_y + 14, hand_x + 3, hand_y + 19, (250, 214, 110))
 
 
@@ -141,7 +171,9 @@ def _draw_pet(c: Canvas, doll: Doll, x: int) -> None:
         c.arc(px + 14 * side, 156, 8, 14, 90 if side < 0 else 270, 270 if side < 0 else 90, 4, edge)
         c.ellipse(px, 162, 12, 14, color, edge=edge)
         for ear in (-1, 1):
-            c.polygon([(px + 3 * ear, 137), (px + 10 * ear, 128), (px + 11 * ear, 142)], color, edge=edge)
+            c.polygon(
+                [(px + 3 * ear, 137), (px + 10 * ear, 128), (px + 11 * ear, 142)], color, edge=edge
+            )
     else:
         c.limb([(px + 12 * side, 162), (px + 19 * side, 150)], 4, color)
         c.ellipse(px, 163, 14, 12, color, edge=edge)

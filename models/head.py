@@ -17,7 +17,17 @@ def draw_back_hair(c: Canvas, doll: Doll, x: int) -> None:
         c.polygon([(x - 24, 44), (x + 24, 44), (x + 28, 104), (x - 28, 104)], color, edge=edge)
         c.ellipse(x, 44, 24, 24, color, edge=edge)
     elif doll.hair_style == "curly":
-        for dx, dy in ((-24, 52), (24, 52), (-25, 38), (25, 38), (-17, 25), (17, 25), (0, 20), (-20, 63), (20, 63)):
+        for dx, dy in (
+            (-24, 52),
+            (24, 52),
+            (-25, 38),
+            (25, 38),
+            (-17, 25),
+            (17, 25),
+            (0, 20),
+            (-20, 63),
+            (20, 63),
+        ):
             c.circle(x + dx, dy, 11, color, edge=edge)
         c.ellipse(x, 42, 25, 24, color)
     elif doll.hair_style == "braided":
@@ -47,14 +57,26 @@ def _draw_front_hair(c: Canvas, doll: Doll, x: int) -> None:
     c.chord(x, 46, 21.5, 24, 188, 352, color, edge=edge)
     if doll.hair_style == "spiky":
         for i in range(-2, 3):
-            c.polygon([(x + 9 * i - 7, 32), (x + 11 * i, 8 + 3 * abs(i)), (x + 9 * i + 7, 32)], color, edge=edge)
+            c.polygon(
+                [(x + 9 * i - 7, 32), (x + 11 * i, 8 + 3 * abs(i)), (x + 9 * i + 7, 32)],
+                color,
+                edge=edge,
+            )
         c.chord(x, 46, 20.5, 23, 192, 348, color)
     elif doll.hair_style == "curly":
         for dx in (-14, -5, 5, 14):
             c.circle(x + dx, 30, 7, color)
     elif doll.hair_style in ("long", "braided"):
         for side in (-1, 1):
-            c.polygon([(x + 22 * side, 40), (x + 15 * side, 36), (x + 18 * side, 58), (x + 22 * side, 60)], color)
+            c.polygon(
+                [
+                    (x + 22 * side, 40),
+                    (x + 15 * side, 36),
+                    (x + 18 * side, 58),
+                    (x + 22 * side, 60),
+                ],
+                color,
+            )
     else:
         for side in (-1, 1):
             c.rectangle(x + min(16 * side, 21 * side), 40, x + max(16 * side, 21 * side), 50, color)
@@ -66,7 +88,12 @@ def _draw_face(c: Canvas, doll: Doll, x: int) -> None:
     for side in (-1, 1):
         c.ellipse(x + 8 * side, 49, 3.4, 4, (255, 255, 255))
         c.ellipse(x + 8 * side, 49.5, 2.3, 2.9, eye)
-        c.circle(x + 13 * side, 57, 3, shade(skin, 0.86) if doll.skin in ("brown", "dark") else (246, 170, 150))
+        c.circle(
+            x + 13 * side,
+            57,
+            3,
+            shade(skin, 0.86) if doll.skin in ("brown", "dark") else (246, 170, 150),
+        )
     if doll.eyewear != NONE:
         lens = INK if doll.eyewear == "sunglasses" else None
         for side in (-1, 1):
@@ -98,18 +125,34 @@ def _draw_hat(c: Canvas, doll: Doll, x: int) -> None:
     edge = shade(color, 0.72)
     if doll.hat == "cap":
         c.chord(x, 38, 22.5, 22, 180, 360, color, edge=edge)
-        c.polygon([(x - 2, 34), (x + 22, 34), (x + 37, 40), (x - 2, 39)], shade(color, 0.82), edge=edge)
+        c.polygon(
+            [(x - 2, 34), (x + 22, 34), (x + 37, 40), (x - 2, 39)], shade(color, 0.82), edge=edge
+        )
         c.circle(x, 17, 2.5, edge)
     elif doll.hat == "beanie":
         c.chord(x, 38, 22.5, 26, 180, 360, color, edge=edge)
-        c.polygon([(x - 24, 32), (x + 24, 32), (x + 24, 40), (x - 24, 40)], shade(color, 0.84), edge=edge)
+        c.polygon(
+            [(x - 24, 32), (x + 24, 32), (x + 24, 40), (x - 24, 40)], shade(color, 0.84), edge=edge
+        )
         c.circle(x, 9, 6.5, shade(color, 1.4), edge=edge)
     elif doll.hat == "fedora":
         c.polygon([(x - 17, 34), (x - 14, 8), (x + 14, 8), (x + 17, 34)], color, edge=edge)
         c.polygon([(x - 17, 34), (x - 16, 27), (x + 16, 27), (x + 17, 34)], edge)
         c.ellipse(x, 35, 33, 5, color, edge=edge)
     else:
-        c.polygon([(x - 20, 36), (x - 22, 12), (x - 10, 24), (x, 8), (x + 10, 24), (x + 22, 12), (x + 20, 36)], color, edge=edge)
+        c.polygon(
+            [
+                (x - 20, 36),
+                (x - 22, 12),
+                (x - 10, 24),
+                (x, 8),
+                (x + 10, 24),
+                (x + 22, 12),
+                (x + 20, 36),
+            ],
+            color,
+            edge=edge,
+        )
         c.rectangle(x - 20, 31, x + 20, 36, shade(color, 0.8))
         for dx in (-12, 0, 12):
             c.circle(x + dx, 33.5, 2, (255, 255, 255))

@@ -31,7 +31,13 @@ def orthogonalize(batch: Tensor, iterations: int = 5) -> Tensor:
 class Muon(torch.optim.Optimizer):
     """Momentum, orthogonalized per matrix; step size scaled by sqrt(max(1, rows / columns))."""
 
-    def __init__(self, parameters: list[nn.Parameter], lr: float, momentum: float = 0.95, rank: Rank | None = None) -> None:
+    def __init__(
+        self,
+        parameters: list[nn.Parameter],
+        lr: float,
+        momentum: float = 0.95,
+        rank: Rank | None = None,
+    ) -> None:
         super().__init__(parameters, {"lr": lr, "momentum": momentum})
         self.rank_index, self.num_ranks = (rank.index, rank.count) if rank else (0, 1)
 
@@ -42,7 +48,9 @@ class Muon(torch.optim.Optimizer):
             updates = [self._momentum(p, group["momentum"]) for p in parameters]
             for p, update in zip(parameters, self._orthogonalized(updates), strict=True):
                 rows, columns = update.shape
-                p.add_(update.reshape(p.shape), alpha=-group["lr"] * max(1.0, rows / columns) ** 0.5)
+                p.add_(
+                    update.reshape(p.shape), alpha=-group["lr"] * max(1.0, rows / columns) ** 0.5
+                )
 
     def _momentum(self, p: nn.Parameter, momentum: float) -> Tensor:
         buffer = self.state[p].setdefault("momentum", torch.zeros_like(p))
@@ -58,7 +66,9 @@ class Muon(torch.optim.Optimizer):
         for indices in by_shape.values():
             mine = indices[self.rank_index :: self.num_ranks]
             if mine:
-                for i, result in zip(mine, orthogonalize(torch.stack([updates[i] for i in mine])), strict=True):
+                for i, result in zip(
+                    mine, orthogonalize(torch.stack([updates[i] for i in mine])), strict=True
+                ):
                     results[i] = result
         if self.num_ranks > 1:
             flat = torch.cat([r.reshape(-1) for r in results])
@@ -69,7 +79,12 @@ class Muon(torch.optim.Optimizer):
 
 
 def build_optimizers(
-    matrices: list[nn.Parameter], others: list[nn.Parameter], *, muon_lr: float, adam_lr: float, rank: Rank | None = None
+    matrices: list[nn.Parameter],
+    others: list[nn.Parameter],
+    *,
+    muon_lr: float,
+    adam_lr: float,
+    rank: Rank | None = None,
 ) -> list[torch.optim.Optimizer]:
     """Return [Muon over matrices, AdamW over the rest], each remembering its base rate."""
     optimizers: list[torch.optim.Optimizer] = [

@@ -8,7 +8,6 @@ The chat template lower-cases and drops commas and full stops: they cost tokens 
 from tokenizers.pre_tokenizers import ByteLevel
 from transformers import Qwen2TokenizerFast
 
-
 PAD = "<|endoftext|>"
 SPACE = "\u0120"  # how byte-level BPE writes a blank
 CHAT_TEMPLATE = "{{ ' ' + (messages[0]['content'] | lower | replace(',', ' ') | replace('.', ' ')).split() | join(' ') }}"
@@ -27,6 +26,8 @@ def build_tokenizer(words: list[str]) -> Qwen2TokenizerFast:
                 tokens.append(prefix + letter)
                 merges.append((prefix, letter))
             prefix += letter
-    tokenizer = Qwen2TokenizerFast(vocab={t: i for i, t in enumerate(tokens)}, merges=merges, padding_side="right")
+    tokenizer = Qwen2TokenizerFast(
+        vocab={t: i for i, t in enumerate(tokens)}, merges=merges, padding_side="right"
+    )
     tokenizer.chat_template = CHAT_TEMPLATE
     return tokenizer

@@ -1,6 +1,6 @@
 """One command from nothing to the shipped checkpoint; each stage resumes from its checkpoint.
 
-    python -m models.train                  # two CPU cores: about two hours; a GPU: minutes
+python -m models.train                  # two CPU cores: about two hours; a GPU: minutes
 """
 
 import argparse
@@ -9,13 +9,25 @@ import sys
 import time
 from pathlib import Path
 
-STAGES = ("train_autoencoder", "encode", "train_denoiser", "export", "classifier", "demo_assets", "curve")
+STAGES = (
+    "train_autoencoder",
+    "encode",
+    "train_denoiser",
+    "export",
+    "classifier",
+    "demo_assets",
+    "curve",
+)
 WITHOUT_WORK = ("demo_assets",)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--work", type=Path, default=Path("models/runs"), help="checkpoints and data, not in git")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--work", type=Path, default=Path("models/runs"), help="checkpoints and data, not in git"
+    )
     parser.add_argument("--from-stage", choices=STAGES, default=STAGES[0])
     args = parser.parse_args()
     for stage in STAGES[STAGES.index(args.from_stage) :]:

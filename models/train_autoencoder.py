@@ -63,9 +63,15 @@ def train(rank: Rank, work: Path, num_steps: int, seed: int) -> None:
     torch.manual_seed(seed)
     model = AutoencoderKLFlux2(**CONFIG).to(rank.device, memory_format=torch.channels_last)
     parameters = list(model.parameters())
-    matrices = [p for n, p in model.named_parameters() if p.ndim == 4 and "conv_in" not in n and "conv_out" not in n]
+    matrices = [
+        p
+        for n, p in model.named_parameters()
+        if p.ndim == 4 and "conv_in" not in n and "conv_out" not in n
+    ]
     ids = {id(p) for p in matrices}
-    optimizers = build_optimizers(matrices, [p for p in parameters if id(p) not in ids], muon_lr=0.01, adam_lr=2e-3)
+    optimizers = build_optimizers(
+        matrices, [p for p in parameters if id(p) not in ids], muon_lr=0.01, adam_lr=2e-3
+    )
     average = Average(model, 0.995)
     first, path = 0, work / "autoencoder.checkpoint"
     if path.exists():
@@ -97,8 +103,15 @@ def train(rank: Rank, work: Path, num_steps: int, seed: int) -> None:
         if rank.is_first and ((step + 1) % 50 == 0 or step + 1 == num_steps):
             log.report(step + 1)
         if rank.is_first and ((step + 1) % 400 == 0 or step + 1 == num_steps):
-            save_atomically({"model": model.state_dict(), "average": average.shadow, "step": step + 1,
-                             "optimizers": [o.state_dict() for o in optimizers]}, path)
+            save_atomically(
+                {
+                    "model": model.state_dict(),
+                    "average": average.shadow,
+                    "step": step + 1,
+                    "optimizers": [o.state_dict() for o in optimizers],
+                },
+                path,
+            )
 
 
 def main() -> None:

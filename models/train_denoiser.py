@@ -7,6 +7,7 @@ same on all ranks, so that ranks stay in step). Seeded and resumable from its ch
 import argparse
 import json
 import random
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from models.captions import training_caption, vocabulary
 from models.encode import CHANNELS, PICTURE_TOKENS, REFERENCE_TOKENS, open_array, reference_kind
+from models.figure import CENTER
 from models.muon import build_optimizers
 from models.tokenizer import build_tokenizer
 from models.training import Average, Log, Rank, average_gradients, launch, save_atomically, set_rate
@@ -30,19 +32,38 @@ REFERENCE_SHARE = 0.35
 # Time shift: high first, so that words are bound before edges are drawn.
 BINDING_SHIFT, BINDING_SHARE, SHIFT = 6.0, 0.2, 4.0
 
+FIGURE_WEIGHT, HEAD_WEIGHT, MOUTH_WEIGHT = 2.0, 5.0, 10.0
+
 DENOISER = {
-    "in_channels": CHANNELS, "num_layers": 2, "num_single_layers": 6, "attention_head_dim": 64,
-    "num_attention_heads": 4, "joint_attention_dim": TEXT_WIDTH * len(TEXT_LAYERS),
-    "timestep_guidance_channels": 256, "mlp_ratio": 3.0, "axes_dims_rope": (8, 24, 24, 8),
-    "rope_theta": 100, "guidance_embeds": False,
+    "in_channels": CHANNELS,
+    "num_layers": 2,
+    "num_single_layers": 6,
+    "attention_head_dim": 64,
+    "num_attention_heads": 4,
+    "joint_attention_dim": TEXT_WIDTH * len(TEXT_LAYERS),
+    "timestep_guidance_channels": 256,
+    "mlp_ratio": 3.0,
+    "axes_dims_rope": (8, 24, 24, 8),
+    "rope_theta": 100,
+    "guidance_embeds": False,
 }
 
 
 def text_config(vocabulary_size: int) -> Qwen3Config:
     return Qwen3Config(
-        vocab_size=vocabulary_size, hidden_size=TEXT_WIDTH, intermediate_size=2 * TEXT_WIDTH, num_hidden_layers=3,
-        num_attention_heads=2, num_key_value_heads=2, head_dim=64, max_position_embeddings=256,
-        tie_word_embeddings=True, bos_token_id=None, eos_token_id=0, pad_token_id=0, use_cache=False,
+        vocab_size=vocabulary_size,
+        hidden_size=TEXT_WIDTH,
+        intermediate_size=2 * TEXT_WIDTH,
+        num_hidden_layers=3,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        head_dim=64,
+        max_position_embeddings=256,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=0,
+        pad_token_id=0,
+        use_cache=False,
     )
 
 
@@ -60,17 +81,25 @@ class DollModel(torch.nn.Module):
         self.picture_ids = _ids(1, 12, 12, 1)
         self.reference_ids = _ids(1, 6, 6, 1) + torch.tensor([10, 0, 0, 0])
 
-    def forward(self, latents: Tensor, time: Tensor, tokens: Tensor, mask: Tensor, reference: Tensor | None) -> Tensor:
+    def forward(
+        self, latents: Tensor, time: Tensor, tokens: Tensor, mask: Tensor, reference: Tensor | None
+    ) -> Tensor:
         """Return the velocity (B, picture tokens, channels)."""
-        hidden = self.text_encoder(input_ids=tokens, attention_mask=mask, output_hidden_states=True).hidden_states
+        hidden = self.text_encoder(
+            input_ids=tokens, attention_mask=mask, output_hidden_states=True
+        ).hidden_states
         text = torch.cat([hidden[k] for k in TEXT_LAYERS], dim=-1)
         x, ids = latents, self.picture_ids
         if reference is not None:
             x, ids = torch.cat([x, reference], 1), torch.cat([ids, self.reference_ids])
         device = latents.device
         out = self.denoiser(
-            hidden_states=x, timestep=time, encoder_hidden_states=text, txt_ids=self.text_ids.to(device),
-            img_ids=ids.to(device), return_dict=False,
+            hidden_states=x,
+            timestep=time,
+            encoder_hidden_states=text,
+            txt_ids=self.text_ids.to(device),
+            img_ids=ids.to(device),
+            return_dict=False,
         )[0]
         return out[:, : latents.shape[1]]
 
@@ -85,6 +114,21 @@ def sample_times(count: int, shift: float, generator: torch.Generator) -> Tensor
     return shift * t / (1 + (shift - 1) * t)
 
 
+@lru_cache(maxsize=len(CENTER))
+def token_weights(place: str) -> Tensor:
+    """Return how much each token counts, (144,) float32 of mean 1.
+
+    Hair and mouth are a few tokens of 144, so their words were learnt last; now the figure counts
+    more than the scenery, the head more than the rest of it, the mouth most.
+    """
+    column = CENTER[place] // 16
+    weights = torch.ones(12, 12)
+    weights[:, max(0, column - 3) : column + 3] = FIGURE_WEIGHT
+    weights[:5, max(0, column - 2) : column + 2] = HEAD_WEIGHT
+    weights[3, column - 1 : column + 1] = MOUTH_WEIGHT
+    return (weights / weights.mean()).flatten()
+
+
 class Items:
     """The encoded training set, normalized on reading, with fresh captions at every visit."""
 
@@ -93,21 +137,36 @@ class Items:
         self.count = stats["items"]
         self.mean, self.scale = torch.tensor(stats["mean"]), torch.tensor(stats["scale"])
         self.pictures = open_array(work / "pictures.f16", self.count, PICTURE_TOKENS, mode="r")
-        self.references = open_array(work / "references.f16", self.count, REFERENCE_TOKENS, mode="r")
+        self.references = open_array(
+            work / "references.f16", self.count, REFERENCE_TOKENS, mode="r"
+        )
         self.tokenizer = build_tokenizer(vocabulary())
-        self.by_kind = {k: [i for i in range(self.count) if reference_kind(i) == k] for k in ("head", "clothes")}
+        self.by_kind = {
+            k: [i for i in range(self.count) if reference_kind(i) == k] for k in ("head", "clothes")
+        }
 
     def latents(self, array: np.memmap, indices: list[int]) -> Tensor:
         raw = torch.from_numpy(np.stack([array[i] for i in indices]).astype(np.float32))
         return (raw - self.mean) / self.scale
 
     def tokens(self, captions: list[str]) -> tuple[Tensor, Tensor]:
-        texts = [self.tokenizer.apply_chat_template([{"role": "user", "content": c}], tokenize=False) for c in captions]
-        batch = self.tokenizer(texts, padding="max_length", max_length=TEXT_LENGTH, truncation=True, return_tensors="pt")
+        texts = [
+            self.tokenizer.apply_chat_template([{"role": "user", "content": c}], tokenize=False)
+            for c in captions
+        ]
+        batch = self.tokenizer(
+            texts,
+            padding="max_length",
+            max_length=TEXT_LENGTH,
+            truncation=True,
+            return_tensors="pt",
+        )
         return batch["input_ids"], batch["attention_mask"]
 
 
-def build_training(items: Items, rank: Rank, *, fast: bool) -> tuple[DollModel, list[torch.optim.Optimizer]]:
+def build_training(
+    items: Items, rank: Rank, *, fast: bool
+) -> tuple[DollModel, list[torch.optim.Optimizer]]:
     model = DollModel(len(items.tokenizer)).to(rank.device)
     inner = [p for n, p in model.denoiser.named_parameters() if p.ndim == 2 and "blocks" in n]
     ids = {id(p) for p in inner}
@@ -147,11 +206,20 @@ def train(rank: Rank, work: Path, num_steps: int, seed: int, fast: bool) -> None
         if rank.is_first and ((step + 1) % 50 == 0 or step + 1 == num_steps):
             log.report(step + 1)
         if rank.is_first and ((step + 1) % 200 == 0 or step + 1 == num_steps):
-            save_atomically({"model": model.state_dict(), "average": average.shadow, "step": step + 1,
-                             "optimizers": [o.state_dict() for o in optimizers]}, path)
+            save_atomically(
+                {
+                    "model": model.state_dict(),
+                    "average": average.shadow,
+                    "step": step + 1,
+                    "optimizers": [o.state_dict() for o in optimizers],
+                },
+                path,
+            )
 
 
-def batch_loss(model: DollModel, items: Items, rank: Rank, *, seed: int, shift: float) -> tuple[Tensor, str]:
+def batch_loss(
+    model: DollModel, items: Items, rank: Rank, *, seed: int, shift: float
+) -> tuple[Tensor, str]:
     """Return the loss of one random batch and the name of its kind."""
     common = random.Random(seed)
     kind = common.choice(("head", "clothes")) if common.random() < REFERENCE_SHARE else None
@@ -166,7 +234,9 @@ def batch_loss(model: DollModel, items: Items, rank: Rank, *, seed: int, shift: 
     time = sample_times(BATCH, shift, generator)
     noisy = torch.lerp(clean, noise, time[:, None, None])
     out = model(*(x.to(rank.device) for x in (noisy, time, tokens, mask)), reference)
-    loss = (out - (noise - clean).to(rank.device)).square().mean()
+    weights = torch.stack([token_weights(doll_of(i).place) for i in indices]).to(rank.device)
+    squared = (out - (noise - clean).to(rank.device)).square().mean(-1)
+    loss = (squared * weights).mean()
     return loss, f"loss_{kind or 'words'}"
 
 
@@ -176,7 +246,11 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=1600)
     parser.add_argument("--ranks", type=int, default=1 if torch.cuda.is_available() else 2)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--no-compile", action="store_true", help="run the denoiser without torch.compile (needs no g++)")
+    parser.add_argument(
+        "--no-compile",
+        action="store_true",
+        help="run the denoiser without torch.compile (needs no g++)",
+    )
     args = parser.parse_args()
     launch(train, args.ranks, args.work, args.work, args.steps, args.seed, not args.no_compile)
 

@@ -36,12 +36,16 @@ def launch(main: Callable[..., None], num_ranks: int, work: Path, *args: object)
     mp.spawn(_enter, args=(main, num_ranks, str(meeting), args), nprocs=num_ranks)
 
 
-def _enter(index: int, main: Callable[..., None], count: int, meeting: str, args: tuple[object, ...]) -> None:
+def _enter(
+    index: int, main: Callable[..., None], count: int, meeting: str, args: tuple[object, ...]
+) -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cpu":
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // count))
     if count > 1:
-        dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=index, world_size=count)
+        dist.init_process_group(
+            "gloo", init_method=f"file://{meeting}", rank=index, world_size=count
+        )
     main(Rank(index=index, count=count, device=device), *args)
     if count > 1:
         dist.destroy_process_group()
@@ -61,7 +65,9 @@ def average_gradients(parameters: list[nn.Parameter], rank: Rank) -> None:
         offset += g.numel()
 
 
-def set_rate(optimizers: list[torch.optim.Optimizer], step: int, num_steps: int, *, decay_from: float) -> float:
+def set_rate(
+    optimizers: list[torch.optim.Optimizer], step: int, num_steps: int, *, decay_from: float
+) -> float:
     """Warm up over 50 steps, hold, then fall linearly to 5 % from `decay_from` on; return the factor."""
     progress = step / num_steps
     factor = min(1.0, (step + 1) / 50)
