@@ -15,6 +15,8 @@ from intonaco.families.flux2_modules import load_flux2
 from intonaco.families.request import GenerateRequest
 from intonaco.pipelines.edit import EditResult, edit
 from intonaco.pipelines.generate import generate
+from intonaco.quality.metrics import border_step
+from tests.support.border import assert_no_seam
 from tests.support.tiny_flux2 import MAX_SEQUENCE_LENGTH, OUT_LAYERS
 
 REQUEST = GenerateRequest(prompt="a girl in red", seed=3, width=96, height=64, num_steps=4)
@@ -126,6 +128,19 @@ def test_tokens_outside_the_mask_steer_the_drawing(family, template):
     second = run(family, other, mask_HW).generation.latents
 
     assert not torch.equal(first, second)
+
+
+def test_the_border_steps_little_more_than_the_template_does(family):
+    template = Image.new("RGB", (96, 64), (90, 160, 120))
+    mask_HW = mask_of(10, 51, 21, 70)
+
+    hard, feathered = (
+        border_step(run(family, template, mask_HW, feather_pixels=pixels).image, mask_HW)
+        for pixels in (0, 6)
+    )
+
+    assert hard > 20  # or there would be no seam to hide
+    assert_no_seam(own=0.0, hard=hard, feathered=feathered)
 
 
 def test_prompt_and_reference_steer_the_edit(family, template):
