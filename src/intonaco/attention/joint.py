@@ -37,8 +37,9 @@ def bounded_attention(
     """
     if form == "slice":
         num_keys = int(valid_length.item())
-        torch._check(num_keys >= 1)
-        torch._check(num_keys <= k_BHKD.shape[2])
+        # What an exported graph may assume of the number, and an eager call refuses.
+        torch._check(num_keys >= 1)  # pyright: ignore[reportPrivateUsage]
+        torch._check(num_keys <= k_BHKD.shape[2])  # pyright: ignore[reportPrivateUsage]
         k_BHKD, v_BHKD = k_BHKD[:, :, :num_keys], v_BHKD[:, :, :num_keys]
         return functional.scaled_dot_product_attention(q_BHQD, k_BHKD, v_BHKD)
     bias_111K = key_bias(k_BHKD.shape[2], valid_length, q_BHQD.dtype)

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from diffusers import AutoencoderKLFlux2, Flux2Transformer2DModel
+from diffusers.models.autoencoders.autoencoder_kl_flux2 import AutoencoderKLFlux2
 from diffusers.models.transformers.transformer_flux2 import (
     Flux2SingleTransformerBlock,
+    Flux2Transformer2DModel,
     Flux2TransformerBlock,
 )
 from torch import Tensor, nn

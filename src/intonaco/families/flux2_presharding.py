@@ -56,5 +56,6 @@ def _is_used(component: str, name: str) -> bool:
 
 
 def _linear_names(module: nn.Module) -> frozenset[str]:
-    named: list[tuple[str, nn.Module]] = list(module.named_modules())
+    # Typed here, as torch's own annotation leaves the modules' memo partially unknown.
+    named: Any = module.named_modules()
     return frozenset(f"{name}.weight" for name, child in named if isinstance(child, nn.Linear))

@@ -64,7 +64,7 @@ def activation_dtype(precision: str) -> DtypeName:
 
 def plain_precision(precision: Precision) -> Precision:
     """Return the precision of a component that keeps no 8-bit weights."""
-    return activation_dtype(precision)
+    return "float32" if activation_dtype(precision) == "float32" else "bfloat16"
 
 
 def denoiser_specs(

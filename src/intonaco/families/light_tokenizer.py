@@ -39,12 +39,12 @@ class LightTokenizer:
         self._padding_id = padding_id
         self._special_tokens = dict(special_tokens)
         # Templates come with checkpoints: they may loop and branch, and reach nothing.
-        environment = ImmutableSandboxedEnvironment(
+        environment: Any = ImmutableSandboxedEnvironment(
             trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
         )
         environment.filters["tojson"] = partial(json.dumps, ensure_ascii=False)
         environment.globals["raise_exception"] = _refuse
-        environment.globals["strftime_now"] = lambda style: datetime.now().strftime(style)
+        environment.globals["strftime_now"] = _time_now
         self._template = environment.from_string(template)
 
     def __call__(
@@ -83,16 +83,16 @@ def read_light_tokenizer(folder: Path) -> LightTokenizer:
         raise CheckpointError(
             f"{folder} cannot be loaded as a tokenizer ({str(error)[:160]}); copy it again"
         ) from error
-    special_tokens = {
-        name: token["content"] if isinstance(token, dict) else token
-        for name, token in settings.items()
-        if name in SPECIAL_TOKENS and token
-    }
-    name = special_tokens.get("pad_token", "<|endoftext|>")
-    padding_id = tokenizer.token_to_id(name)
+    special_tokens: dict[str, str] = {}
+    for name in SPECIAL_TOKENS:
+        token: Any = settings.get(name)
+        if token:
+            special_tokens[name] = str(token if isinstance(token, str) else token["content"])
+    padding = special_tokens.get("pad_token", "<|endoftext|>")
+    padding_id = tokenizer.token_to_id(padding)
     if padding_id is None or settings.get("padding_side", "right") != "right":
         raise CheckpointError(
-            f"{folder}: pad_token {name!r} must be in the vocabulary and padding_side 'right'; copy "
+            f"{folder}: pad_token {padding!r} must be in the vocabulary and padding_side 'right'; copy "
             "the folder again"
         )
     return LightTokenizer(
@@ -104,6 +104,10 @@ def _read_template(folder: Path, settings: dict[str, Any]) -> str:
     file = folder / TEMPLATE_FILE
     template = file.read_text(encoding="utf-8") if file.is_file() else settings["chat_template"]
     return str(template)
+
+
+def _time_now(style: str) -> str:
+    return datetime.now().strftime(style)
 
 
 def _refuse(message: str) -> None:

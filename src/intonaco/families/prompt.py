@@ -60,9 +60,7 @@ class ChatTokenizer:
         unknown: dict[str, None] = {}
         for word in _WORD.finditer(text, start, end):
             # A token may begin earlier, with the space or hyphen before the word, but not later.
-            is_token = any(
-                left <= word.start() and right == word.end() for left, right in offsets
-            )
+            is_token = any(left <= word.start() and right == word.end() for left, right in offsets)
             if not is_token or not self._is_taught(word.group()):
                 unknown[word.group()] = None
         return tuple(unknown)

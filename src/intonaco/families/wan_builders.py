@@ -9,8 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from diffusers import AutoencoderKLWan, WanTransformer3DModel
-from diffusers.models.transformers.transformer_wan import WanTransformerBlock
+from diffusers.models.autoencoders.autoencoder_kl_wan import AutoencoderKLWan
+from diffusers.models.transformers.transformer_wan import (
+    WanTransformer3DModel,
+    WanTransformerBlock,
+)
 from torch import Tensor, nn
 from transformers import UMT5Config, UMT5EncoderModel
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import diffusers
 import torch
-from diffusers import AutoencoderKLWan, WanTransformer3DModel
+from diffusers.models.autoencoders.autoencoder_kl_wan import AutoencoderKLWan
+from diffusers.models.transformers.transformer_wan import WanTransformer3DModel
 from torch import nn
 from transformers import AutoTokenizer, UMT5EncoderModel
 
@@ -203,13 +204,14 @@ def _check_autoencoder(folder: Path, config: Mapping[str, Any]) -> None:
 
 def _load_tokenizer(folder: Path) -> Any:
     try:
-        return AutoTokenizer.from_pretrained(folder)
+        tokenizer: Any = AutoTokenizer.from_pretrained(folder)
     # The class raises whatever its parsing meets, so the kinds cannot be listed.
     except Exception as error:
         reason = " ".join(str(error).split())[:200]
         raise CheckpointError(
             f"{folder} cannot be loaded as a tokenizer ({reason}); copy it again"
         ) from error
+    return tokenizer
 
 
 def upsampler_memory(

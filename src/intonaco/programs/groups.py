@@ -5,9 +5,9 @@ Groups of equal size share one program, which is loaded once per group with othe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from intonaco.backends.spec import DtypeName, ProgramSpec, TensorSpec
 from intonaco.programs.presharding import Header
@@ -80,8 +80,8 @@ def value(name: str, shape: tuple[int, ...], dtype: DtypeName) -> TensorSpec:
 def plain(config: Any) -> Any:
     """Return JSON values without the private keys that say where a configuration came from."""
     if isinstance(config, Mapping):
-        items = ((str(name), item) for name, item in config.items())
-        return {name: plain(item) for name, item in items if not name.startswith("_")}
+        fields = cast("Mapping[str, Any]", config)
+        return {name: plain(item) for name, item in fields.items() if not name.startswith("_")}
     if isinstance(config, list | tuple):
-        return [plain(item) for item in config]
+        return [plain(item) for item in cast("Sequence[Any]", config)]
     return config

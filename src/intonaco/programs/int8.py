@@ -49,7 +49,7 @@ class DynamicInt8Linear(Int8Linear):
         rows = x.reshape(-1, x.shape[-1])
         levels, scale = round_rows(rows)
         # 127 * 127 * in fits 32 bits for rows of up to 133,000 features.
-        sums = torch._int_mm(levels, self.weight_int8.t())  # pyright: ignore[reportPrivateUsage]
+        sums = torch._int_mm(levels, self.weight_int8.t())  # pyright: ignore
         product = sums.to(x.dtype) * scale * self.weight_scale
         product = product.reshape(*x.shape[:-1], -1)
         return product if self.bias is None else product + self.bias

