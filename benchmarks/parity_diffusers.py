@@ -4,14 +4,15 @@
 
 Thirteen cases of prompt, seed, size, steps and references against `Flux2KleinPipeline` in float32:
 picture bytes and final latents. Two edits against `Flux2KleinInpaintPipeline`, where the definitions
-agree. Then bfloat16: against the pipeline from the same noise, and against float32, in dB.
+agree. The step across a mask's border, hard and feathered, beside the template's own, in grey values.
+Then bfloat16: against the pipeline from the same noise, and against float32, in dB.
 Last line one JSON object.
 """
 
 import argparse
 import json
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +27,14 @@ from intonaco.families.flux2_modules import load_flux2
 from intonaco.families.flux2_settings import max_sequence_length, out_layers
 from intonaco.families.request import GenerateRequest
 from intonaco.families.source import find_folder
-from intonaco.pipelines.edit import edit
+from intonaco.pipelines.edit import DEFAULT_FEATHER_PIXELS, edit
 from intonaco.pipelines.generate import generate
-from intonaco.quality.metrics import psnr
+from intonaco.quality.metrics import border_step, psnr
 
 CPU = torch.device("cpu")
 PROMPTS = (
     "a doll with red hair, a blue shirt",
-    "a doll with light skin, short black hair, smiling, at the beach",
+    "a doll with fair skin, short black hair, smiling, at the beach",
     "a doll with the head of the picture, in the park",
     "a doll in the clothes of the picture, at night",
     "",
@@ -155,6 +156,25 @@ def compare_edits(folder: Path) -> bool:
     return equal
 
 
+def measure_border(pair: Pair) -> dict[str, object]:
+    """Return the mean step across the mask's border: the template's own, hard, and feathered."""
+    request = requests_of(pair.family)[0]
+    template = generate(pair.family, request).image
+    mask_HW = np.zeros((request.height, request.width), dtype=bool)
+    mask_HW[request.height // 3 : -request.height // 4, request.width // 4 : -20] = True
+    other = replace(request, seed=request.seed + 1)
+    edited = {
+        name: edit(
+            pair.family, other, template=template, mask_HW=mask_HW, feather_pixels=pixels
+        ).image
+        for name, pixels in (("hard", 0), ("feathered", DEFAULT_FEATHER_PIXELS))
+    }
+    return {
+        f"border_step_{name}": round(border_step(picture, mask_HW), 2)
+        for name, picture in {"template": template, **edited}.items()
+    }
+
+
 def compare_bfloat16(folder: Path, exact: Pair) -> dict[str, object]:
     """Return equality with the pipeline from the same noise, and PSNR against float32."""
     pair = load_pair(folder, torch.bfloat16)
@@ -191,6 +211,7 @@ def main() -> None:
     pair = load_pair(folder, torch.float32)
     rows = compare_pictures(pair)
     edits_equal = compare_edits(folder)
+    border = measure_border(pair)
     lower = compare_bfloat16(folder, pair)
     print(
         json.dumps(
@@ -199,6 +220,7 @@ def main() -> None:
                 "latent_max_abs_diff": max(row["latent_max_abs_diff"] for row in rows),
                 "cases": len(rows),
                 "edit_bytes_equal": edits_equal,
+                **border,
                 **lower,
                 "model": folder.name,
             }
