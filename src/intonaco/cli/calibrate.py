@@ -100,7 +100,8 @@ def calibrate(
         num_steps = options.parse_whole_number(steps, option="--steps", example=DEFAULT_STEPS)
         target = _target(speedup, psnr, share)
         lines = read_prompts(prompts)
-        loaded = drawing.load_model(terminal, folder=model, dtype=dtype, device=device)
+        with terminal.progress() as progress:
+            loaded = drawing.load_model(progress, folder=model, dtype=dtype, device=device)
         path = output or loaded.checkpoint.folder / "step-cache.json"
         drawing.check_folder(path.parent)
         result = _calibrate(

@@ -75,7 +75,8 @@ def compare(
         size_px = options.parse_size(size)
         counts = _step_counts(steps)
         lines = read_prompts(prompts)
-        loaded = drawing.load_model(terminal, folder=model, dtype=dtype, device=device)
+        with terminal.progress() as progress:
+            loaded = drawing.load_model(progress, folder=model, dtype=dtype, device=device)
         rows: list[CompareRow] = []
         worst: list[WorstCase] = []
         for num_steps in counts:

@@ -3,7 +3,7 @@
 Takes plain numbers; needs the extra `quality` (matplotlib).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,7 +71,7 @@ def _figure_class() -> Any:
     return Figure
 
 
-def _save(path: Path, figure_class: Any, draw: Any) -> Path:
+def _save(path: Path, figure_class: Any, draw: Callable[[Any], None]) -> Path:
     figure = figure_class(figsize=(7, 4.2), layout="constrained")
     axes = figure.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
