@@ -169,7 +169,9 @@ class Model:
         """
         if prompt is None and not references:
             raise RequestError("edit needs prompt or references, got neither; pass one of them")
-        check_integer("feather_pixels", feather_pixels, low=0, high=MAX_FEATHER_PIXELS)
+        feather_pixels = check_integer(
+            "feather_pixels", feather_pixels, low=0, high=MAX_FEATHER_PIXELS
+        )
         source = open_picture(template, "template").convert("RGB")
         mask_HW = open_mask(mask, size=source.size)
         request = GenerateRequest(

@@ -18,6 +18,14 @@ MAX_NUM_FRAMES = 1_000
 MAX_PROMPT_CHARACTERS = 20_000
 MAX_NUM_REFERENCES = 10
 MAX_GUIDANCE_SCALE = 100.0
+_RANGES = {
+    "seed": (0, MAX_SEED),
+    "image_index": (0, 2**31 - 1),
+    "width": (1, MAX_SIDE_PIXELS),
+    "height": (1, MAX_SIDE_PIXELS),
+    "num_steps": (1, MAX_NUM_STEPS),
+    "num_frames": (1, MAX_NUM_FRAMES),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +59,10 @@ class GenerateRequest:
         check_text("prompt", self.prompt)
         if self.negative_prompt is not None:
             check_text("negative_prompt", self.negative_prompt)
-        check_integer("seed", self.seed, low=0, high=MAX_SEED)
-        check_integer("image_index", self.image_index, low=0, high=2**31 - 1)
-        check_integer("width", self.width, low=1, high=MAX_SIDE_PIXELS)
-        check_integer("height", self.height, low=1, high=MAX_SIDE_PIXELS)
-        check_integer("num_steps", self.num_steps, low=1, high=MAX_NUM_STEPS)
-        check_integer("num_frames", self.num_frames, low=1, high=MAX_NUM_FRAMES)
+        for setting, (low, high) in _RANGES.items():
+            number = check_integer(setting, getattr(self, setting), low=low, high=high)
+            # Whole numbers of any library become plain ints, which receipts can hold.
+            object.__setattr__(self, setting, number)
         if self.guidance_scale is not None:
             check_number("guidance_scale", self.guidance_scale, low=0.0, high=MAX_GUIDANCE_SCALE)
         if len(self.references) > MAX_NUM_REFERENCES:

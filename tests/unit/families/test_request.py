@@ -32,8 +32,10 @@ def test_a_number_out_of_range_is_refused_and_the_advice_is_accepted(setting, va
     GenerateRequest(**{**GOOD, setting: nearest})
 
 
-def test_numpy_integers_are_whole_numbers():
-    assert GenerateRequest(**{**GOOD, "seed": np.int64(7)}).seed == 7
+def test_numpy_integers_become_plain_ones():
+    request = GenerateRequest(**{**GOOD, "seed": np.int64(7)})
+
+    assert (request.seed, type(request.seed)) == (7, int)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 101.0, "4", True])
