@@ -47,7 +47,9 @@ def test_each_attribute_changes_the_picture(name: str):
         doll_of(3), hat="cap", hat_color="red", hair_style="short", hair_color="black",
         top="shirt", top_color="red", bottom="shorts", bottom_color="blue", pose="standing",
     )  # fmt: skip
-    other = next(v for v in VALUES[name] if v not in (getattr(base, name), NONE, "bald", "dress", "spiky"))
+    other = next(
+        v for v in VALUES[name] if v not in (getattr(base, name), NONE, "bald", "dress", "spiky")
+    )
     assert draw_doll(base).tobytes() != draw_doll(replace(base, **{name: other})).tobytes()
 
 
