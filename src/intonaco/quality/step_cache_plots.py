@@ -5,6 +5,7 @@ Takes plain numbers; needs the extra `quality` (matplotlib).
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,15 +46,14 @@ def save_plots(
     Raises UnsupportedError without matplotlib, SaveError where the folder cannot be written.
     """
     figure_class = _figure_class()
+    drawings: dict[str, Callable[[Any], None]] = {
+        "fit.png": partial(_plot_fit, signals=signals),
+        "skips.png": partial(_plot_skips, modes=modes),
+        "quality.png": partial(_plot_quality, modes=modes, fewer=fewer),
+    }
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return (
-            _save(folder / "fit.png", figure_class, lambda axes: _plot_fit(axes, signals)),
-            _save(folder / "skips.png", figure_class, lambda axes: _plot_skips(axes, modes)),
-            _save(
-                folder / "quality.png", figure_class, lambda axes: _plot_quality(axes, modes, fewer)
-            ),
-        )
+        return tuple(_save(folder / name, figure_class, draw) for name, draw in drawings.items())
     except OSError as error:
         raise SaveError(
             f"cannot write plots to {folder} ({error.strerror or error}); choose a writable folder"

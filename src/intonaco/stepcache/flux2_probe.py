@@ -46,7 +46,7 @@ def build_probe(
     *, precision: str, transformer_config: dict[str, Any], num_image_tokens: int
 ) -> nn.Module:
     """Return the probe as a module to compile: latents and time in, the score out."""
-    from diffusers import Flux2Transformer2DModel
+    from diffusers.models.transformers.transformer_flux2 import Flux2Transformer2DModel
 
     transformer = Flux2Transformer2DModel(**transformer_config)
     dtype = torch.float32 if _dtype(precision) == "float32" else torch.bfloat16

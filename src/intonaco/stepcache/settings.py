@@ -114,9 +114,13 @@ class Offered:
         """Return `settings` of the offer, with what the text says instead."""
         return replace(
             settings,
-            estimator=self.estimator or settings.estimator,
-            window=self.window or settings.window,
-            max_cached_in_row=self.max_cached_in_row or settings.max_cached_in_row,
+            estimator=settings.estimator if self.estimator is None else self.estimator,
+            window=settings.window if self.window is None else self.window,
+            max_cached_in_row=(
+                settings.max_cached_in_row
+                if self.max_cached_in_row is None
+                else self.max_cached_in_row
+            ),
         )
 
 
@@ -128,14 +132,14 @@ def parse_settings(text: str) -> StepCacheSettings | Offered:
     if name == CALIBRATED:
         if len(values) > 1:
             raise _fault(text, f"{CALIBRATED} takes one name, got {values}")
-        return Offered(offer=values[0] if values else None, **options)
-    return StepCacheSettings(policy=_parse_policy(text, name, values), **_given(options))
+        return replace(options, offer=values[0] if values else None)
+    return options.override(StepCacheSettings(policy=_parse_policy(text, name, values)))
 
 
 def parse_recorded(text: str) -> StepCacheSettings:
     """Return the settings that a receipt describes; its decisions have to be given beside them."""
     head, *extras = text.split(",")
-    return StepCacheSettings(policy=Recorded(name=head), **_given(_parse_options(text, extras)))
+    return _parse_options(text, extras).override(StepCacheSettings(policy=Recorded(name=head)))
 
 
 def describe_settings(settings: StepCacheSettings, num_steps: int) -> str:
@@ -189,24 +193,22 @@ def _parse_policy(text: str, name: str, values: list[str]) -> Policy:
     return parsers[name]()
 
 
-def _parse_options(text: str, extras: list[str]) -> dict[str, object]:
-    options: dict[str, object] = {}
+def _parse_options(text: str, extras: list[str]) -> Offered:
+    """Return what follows the policy in `text`, as overrides of settings yet to be found."""
+    options = Offered(offer=None)
     for extra in extras:
         key, _, value = extra.partition("=")
         if key == "estimator":
-            options["estimator"] = value
+            options = replace(options, estimator=value)
         elif key == "row":
-            options["max_cached_in_row"] = _whole(text, value)
+            options = replace(options, max_cached_in_row=_whole(text, value))
         elif key == "window":
             first, _, last = value.partition("-")
-            options["window"] = Window(first=_whole(text, first), last=_whole(text, last))
+            window = Window(first=_whole(text, first), last=_whole(text, last))
+            options = replace(options, window=window)
         else:
             raise _fault(text, f"no option is called {key!r}")
     return options
-
-
-def _given(options: dict[str, object]) -> dict[str, object]:
-    return {name: value for name, value in options.items() if value is not None}
 
 
 def _whole(text: str, part: str) -> int:

@@ -58,7 +58,7 @@ def build_probe(
     *, precision: str, transformer_config: dict[str, Any], shape: list[int]
 ) -> nn.Module:
     """Return the probe as a module to compile: latents and time in, the score out."""
-    from diffusers import WanTransformer3DModel
+    from diffusers.models.transformers.transformer_wan import WanTransformer3DModel
 
     transformer = WanTransformer3DModel(**transformer_config)
     return ScoredFeatures(WanFeatures(transformer), INPUTS, tuple(shape))
