@@ -57,5 +57,5 @@ def _is_used(component: str, name: str) -> bool:
 
 def _linear_names(module: nn.Module) -> frozenset[str]:
     # Typed here, as torch's own annotation leaves the modules' memo partially unknown.
-    named: Any = module.named_modules()
+    named = cast("Any", module).named_modules()
     return frozenset(f"{name}.weight" for name, child in named if isinstance(child, nn.Linear))

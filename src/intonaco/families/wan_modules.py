@@ -203,15 +203,15 @@ def _check_autoencoder(folder: Path, config: Mapping[str, Any]) -> None:
 
 
 def _load_tokenizer(folder: Path) -> Any:
+    loader: Any = AutoTokenizer
     try:
-        tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+        return loader.from_pretrained(folder)
     # The class raises whatever its parsing meets, so the kinds cannot be listed.
     except Exception as error:
         reason = " ".join(str(error).split())[:200]
         raise CheckpointError(
             f"{folder} cannot be loaded as a tokenizer ({reason}); copy it again"
         ) from error
-    return tokenizer
 
 
 def upsampler_memory(
