@@ -2,7 +2,7 @@
 
     import intonaco
     model = intonaco.load()
-    model.generate("a tall girl with red hair", seed=7).save("girl.png")
+    model.generate("a doll with ginger hair", seed=7).save("doll.png")
 
 Names are imported when first used, so `import intonaco` loads neither torch nor a model class.
 """

@@ -20,7 +20,7 @@ Draw pictures from words, edit them, and draw the same pixels again.
 A small model is built in, so this works at once:
 
   intonaco demo
-  intonaco generate "a tall girl with red hair in a garden" --seed 7
+  intonaco generate "a doll with curly ginger hair, at the beach" --seed 7
 
 Exit codes: 0 done, 1 a fault of intonaco, 2 a request that cannot be done,
 3 a model, a file or the machine stands in the way, 4 cancelled.

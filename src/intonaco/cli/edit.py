@@ -52,9 +52,9 @@ def edit(
 
     Examples:
 
-        intonaco edit girl.png --mask dress.png --prompt "a girl in a blue dress"
-        intonaco edit girl.png --mask dress.png --reference coat.png
-        intonaco edit girl.png --mask head.png -r friend.png -o swap.png
+        intonaco edit doll.png --mask clothes.png --prompt "a doll, a blue dress"
+        intonaco edit doll.png --mask clothes.png --reference coat.png
+        intonaco edit doll.png --mask head.png -r friend.png -o swap.png
     """
     terminal = Terminal(is_json=json, is_debug=debug)
     with terminal.reporting():

@@ -31,12 +31,12 @@ def generate(
 
     Examples:
 
-        intonaco generate "a tall girl with red hair in a garden"
-        intonaco generate "a boy with a green hat" --seed 7 --output boy.png
-        intonaco generate "a girl in this dress" --reference dress.png
-        intonaco generate "a boy at night" --steps 4 --size 192x192 --json
+        intonaco generate "a doll with curly ginger hair, at the beach"
+        intonaco generate "a doll, glasses, a red crown" --seed 7 --output doll.png
+        intonaco generate "a doll in the snow" --reference clothes.png
+        intonaco generate "a doll at night" --steps 4 --size 192x192 --json
 
-    The picture carries a receipt: 'intonaco replay boy.png' draws the same pixels again.
+    The picture carries a receipt: 'intonaco replay doll.png' draws the same pixels again.
     """
     terminal = Terminal(is_json=json, is_debug=debug)
     with terminal.reporting():

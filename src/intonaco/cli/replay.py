@@ -61,7 +61,7 @@ def replay(
 
         intonaco replay picture-7.png
         intonaco replay picture-7.png --output again.png --json
-        intonaco replay edited.png --template girl.png --mask dress.png
+        intonaco replay edited.png --template doll.png --mask clothes.png
     """
     terminal = Terminal(is_json=json, is_debug=debug)
     with terminal.reporting():
