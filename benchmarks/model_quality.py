@@ -107,7 +107,7 @@ def round_trip(model: intonaco.Model, picture: Image.Image) -> Image.Image:
 def autoencoder_psnr_db(model: intonaco.Model, count: int) -> tuple[float, float]:
     """Return (mean, worst) PSNR of round trips of unseen renders."""
     renders = [draw_doll(d) for d in evaluation_dolls(count)]
-    values = [psnr(np.asarray(round_trip(model, p)), np.asarray(p)) for p in renders]
+    values = [psnr(round_trip(model, p), p) for p in renders]
     return sum(values) / count, min(values)
 
 
@@ -116,14 +116,14 @@ def steps_table(
 ) -> dict[str, dict[str, float]]:
     """Return accuracy, and PSNR against the picture of 50 steps, per step count."""
     drawn = {n: from_words(model, dolls, n) for n in STEP_COUNTS}
-    most = [np.asarray(p) for p in drawn[STEP_COUNTS[-1]]]
+    most = drawn[STEP_COUNTS[-1]]
     table = {}
     for n, pictures in drawn.items():
         table[str(n)] = {
             "attribute_accuracy": mean(share_right(judge, pictures, dolls, tuple(VALUES)))
         }
         if n != STEP_COUNTS[-1]:
-            values = [psnr(np.asarray(p), m) for p, m in zip(pictures, most, strict=True)]
+            values = [psnr(p, m) for p, m in zip(pictures, most, strict=True)]
             table[str(n)]["psnr_to_50_db"] = round(sum(values) / len(values), 2)
     return table
 

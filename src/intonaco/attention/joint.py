@@ -9,7 +9,7 @@ Shape letters: B batch, H heads, Q queries, K keys (padding included), D head di
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from torch import Tensor
@@ -36,7 +36,7 @@ def bounded_attention(
     Rows of padded queries hold numbers without meaning, and must not be read.
     """
     if form == "slice":
-        num_keys = int(valid_length.item())
+        num_keys = cast("int", valid_length.item())  # int() would freeze it into a program
         # What an exported graph may assume of the number, and an eager call refuses.
         torch._check(num_keys >= 1)  # pyright: ignore[reportPrivateUsage]
         torch._check(num_keys <= k_BHKD.shape[2])  # pyright: ignore[reportPrivateUsage]
