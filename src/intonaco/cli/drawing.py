@@ -89,7 +89,6 @@ def finish(
 def replay_words(
     *,
     model: str | None,
-    backend: str,
     references: Sequence[Path],
     prompt_if_private: str | None = None,
     template: Path | None = None,
@@ -98,7 +97,6 @@ def replay_words(
     """Return the options without which a picture's receipt cannot be drawn again."""
     given = {
         "--model": [model],
-        "--backend": [backend if backend != "eager" else None],
         "--template": [template],
         "--mask": [mask],
         "--reference": references,

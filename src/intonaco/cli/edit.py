@@ -78,7 +78,6 @@ def edit(
             )
         again = drawing.replay_words(
             model=model,
-            backend=backend,
             references=reference or [],
             prompt_if_private=prompt if private else None,
             template=template,

@@ -61,7 +61,6 @@ def generate(
             )
         again = drawing.replay_words(
             model=model,
-            backend=backend,
             references=reference or [],
             prompt_if_private=prompt if private else None,
         )

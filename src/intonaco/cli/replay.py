@@ -47,13 +47,12 @@ def replay(
     mask: Mask = None,
     reference: options.References = None,
     output: options.Output = None,
-    backend: options.Backend = "eager",
     json: options.IsJson = False,
     debug: options.IsDebug = False,
 ) -> None:
     """Draw the same pixels again, from the receipt in a picture.
 
-    Seed, size, steps and, unless it is private, the prompt come from the receipt; pictures that went
+    Seed, size, steps, backend and, unless it is private, the prompt come from the receipt; pictures that went
     in (references, template, mask) are given again, and compared with what the receipt says of them.
     Where the same pixels cannot be had, the error names the field that stands in the way.
 
@@ -72,7 +71,11 @@ def replay(
         receipt = intonaco.read_receipt(picture)
         with terminal.progress() as progress:
             loaded = drawing.load_model(
-                progress, folder=model, dtype=receipt.dtype, device=receipt.device, backend=backend
+                progress,
+                folder=model,
+                dtype=receipt.dtype,
+                device=receipt.device,
+                backend=receipt.backend,
             )
             again = intonaco.replay(
                 picture,

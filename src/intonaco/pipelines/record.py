@@ -3,6 +3,7 @@
 import hashlib
 import platform
 from importlib.metadata import version
+from typing import cast
 
 import torch
 from PIL.Image import Image
@@ -11,7 +12,13 @@ from intonaco.families.base import Family
 from intonaco.families.request import GenerateRequest
 from intonaco.pipelines.generate import GenerateResult
 from intonaco.pipelines.reading import picture_digest
-from intonaco.pipelines.receipt import EditRecord, Environment, Receipt, StepCacheRecord
+from intonaco.pipelines.receipt import (
+    EditRecord,
+    Environment,
+    Receipt,
+    StepCacheRecord,
+    StepWord,
+)
 from intonaco.version import __version__
 
 RECORDED_PACKAGES = ("torch", "diffusers", "transformers", "numpy", "pillow")
@@ -68,7 +75,7 @@ def _step_cache_record(result: GenerateResult | None) -> StepCacheRecord | None:
     return StepCacheRecord(
         settings=report.text,
         calibration=report.settings.calibration,
-        steps=tuple(record.kind for record in report.records),
+        steps=tuple(cast("StepWord", record.kind) for record in report.records),
         scores=tuple(None if score is None else round(score, 6) for score in scores),
         num_calls=report.num_calls,
         num_cached=report.num_cached,
