@@ -3,7 +3,6 @@
 import hashlib
 import platform
 from importlib.metadata import version
-from typing import cast
 
 import torch
 from PIL.Image import Image
@@ -71,11 +70,12 @@ def _step_cache_record(result: GenerateResult | None) -> StepCacheRecord | None:
     report = result.step_cache if result else None
     if report is None:
         return None
+    words: tuple[StepWord, ...] = tuple(record.kind for record in report.records)
     scores = (record.score for record in report.records)
     return StepCacheRecord(
         settings=report.text,
         calibration=report.settings.calibration,
-        steps=tuple(cast("StepWord", record.kind) for record in report.records),
+        steps=words,
         scores=tuple(None if score is None else round(score, 6) for score in scores),
         num_calls=report.num_calls,
         num_cached=report.num_cached,
