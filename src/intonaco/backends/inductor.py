@@ -141,7 +141,8 @@ class _InductorProgram(CheckedProgram):
             self._loaded.load_constants(chosen, use_inactive, check_full_update, user_managed)
 
     def _run(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
-        return self._loaded.boxed_run(list(tensors))
+        # The compiler chooses strides (channels last after convolutions); the contract is contiguous.
+        return [output.contiguous() for output in self._loaded.boxed_run(list(tensors))]
 
 
 def compiler_path() -> str | None:
