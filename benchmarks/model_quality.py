@@ -2,8 +2,8 @@
 
     python benchmarks/model_quality.py [--prompts 200] [--sheet docs/pictures]
 
-Draws dolls of seeds that no training used, from words and with references, and edits templates in
-three ways; reads the attributes back; last line one JSON object.
+Draws dolls of seeds that no training used, from words and with references, and edits templates
+(head or clothes, by words or by reference); reads the attributes back; last line one JSON object.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """One command from nothing to the shipped checkpoint; each stage resumes from its checkpoint.
 
-python -m models.train                  # two CPU cores: about two hours; a GPU: minutes
+python -m models.train                  # two busy CPU cores: about two and a half hours
 """
 
 import argparse

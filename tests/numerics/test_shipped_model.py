@@ -16,9 +16,6 @@ from intonaco.families.source import shipped_folder
 from intonaco.quality.metrics import border_step, psnr
 from tests.support.border import assert_no_seam
 
-pytestmark = pytest.mark.skipif(
-    not shipped_folder().is_dir(), reason="the shipped model's folder is not in this checkout"
-)
 PROMPT = "a doll with fair skin, short red hair, smiling, a blue shirt, in the park"
 SEED = 7
 

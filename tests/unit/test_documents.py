@@ -53,6 +53,7 @@ def test_the_readme_shows_commands():
 
 @pytest.mark.parametrize("page", PAGES, ids=_relative)
 def test_every_python_block_of_a_page_compiles(page):
+    # compile() raises SyntaxError at a block that a reader could not run: that is the assertion.
     for block in code_blocks(page.read_text(), language="python"):
         compile(block, str(page), "exec")
 
