@@ -1,0 +1,63 @@
+"""Template state: what one run of the denoiser leaves behind for the edits of a template.
+
+Holds the seams only: who writes keys and values (a tap), who hands them out again (a source), and
+their shape. Knows nothing of files, codecs or links.
+
+A *unit* is (step, block, kind), kind being "key" or "value": a matrix (N, d) with one row per
+template token that may not change, in raster order, and d = heads x head dim merged. Keys are those
+after qk-norm and before rotary embedding, values are raw: what an edit adds to them (positions)
+costs nothing, and what is stored has the lowest rank. Steps count from 0. Blocks are numbered
+through the chain: double-stream blocks first, then single-stream ones.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from torch import Tensor
+
+Kind = Literal["key", "value"]
+KINDS: tuple[Kind, Kind] = ("key", "value")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateShape:
+    """How much state a template has.
+
+    Attributes:
+        num_steps, num_blocks: units of each kind = num_steps * num_blocks.
+        num_rows: N, template tokens that no edit changes.
+        width: d, heads x head dim.
+    """
+
+    num_steps: int
+    num_blocks: int
+    num_rows: int
+    width: int
+
+    @property
+    def num_values(self) -> int:
+        """Numbers in all units, keys and values together."""
+        return len(KINDS) * self.num_steps * self.num_blocks * self.num_rows * self.width
+
+
+class StateSource(Protocol):
+    """Hands out template state: from memory, from a file, from a pack or from a live stream."""
+
+    @property
+    def shape(self) -> StateShape: ...
+
+    def read(self, step: int, block: int, /) -> tuple[Tensor, Tensor]:
+        """Return keys and values, each (N, d), on the host, in any floating dtype.
+
+        An edit asks for each (step, block) once, in the order of execution. A source may answer
+        with whatever quality it has; it answers with finite numbers or raises an IntonacoError.
+        """
+        ...
+
+
+class KeyValueTap(Protocol):
+    """Receives the keys and values of a dense run."""
+
+    def write(self, step: int, block: int, key: Tensor, value: Tensor, /) -> None:
+        """Take keys and values (I, d) of all image tokens; a tap that keeps them copies them."""
+        ...
