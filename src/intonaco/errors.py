@@ -27,6 +27,13 @@
     │   └── FingerprintError        the artifact was compiled for another machine; which fields
     ├── StepCacheError              a step cache was used in a way that would draw a wrong picture
     │   └── CalibrationError        a calibration file is missing, damaged or of another model
+    ├── TemplateError               a template's state cannot be built, stored, read or used
+    │   ├── TemplateMissingError    no such catalog, template or file of one
+    │   ├── ManifestError           a manifest is no JSON of this version, or contradicts itself
+    │   └── PackError               a file of a template's state cannot be read
+    │       ├── PackFormatError     not such a file, or of a version that is not read here
+    │       ├── PackBoundsError     a length or a count is larger than the format or the file allows
+    │       └── PackDamagedError    bytes were altered or are missing; a checksum differs
     └── GenerationCancelled         the caller stopped a generation; not a fault
 
 Layers above and below add their own branches under `IntonacoError`. Each message is one line: the
@@ -140,6 +147,34 @@ class StepCacheError(IntonacoError):
 
 class CalibrationError(StepCacheError):
     """A calibration file is missing, damaged, of another version or of another model."""
+
+
+class TemplateError(IntonacoError):
+    """A template's state cannot be built, stored, read or used."""
+
+
+class TemplateMissingError(TemplateError):
+    """There is no such catalog, no such template, or a file of it is missing."""
+
+
+class ManifestError(TemplateError):
+    """A manifest is no JSON of this version, holds unknown fields, or contradicts itself."""
+
+
+class PackError(TemplateError):
+    """A file of a template's state cannot be read."""
+
+
+class PackFormatError(PackError):
+    """The file is not of this kind, or of a version that is not read here."""
+
+
+class PackBoundsError(PackError):
+    """A length or a count is larger than the format or the file allows."""
+
+
+class PackDamagedError(PackError):
+    """Bytes were altered or are missing: a checksum differs."""
 
 
 class GenerationCancelled(IntonacoError):  # noqa: N818  a decision of the caller, not a fault
