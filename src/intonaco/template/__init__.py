@@ -1,0 +1,1 @@
+"""Template state: captured once, coded, packed, and read back by every edit."""
