@@ -15,6 +15,7 @@ SHIPPED_MODEL = "paper-dolls"
 HUB_FILES = (
     "model_index.json",
     "intonaco.json",
+    "step-cache.json",
     "*/*.json",
     "*/*.safetensors",
     "*/*.txt",

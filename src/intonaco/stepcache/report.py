@@ -39,6 +39,18 @@ class StepCacheReport:
         return sum(not record.is_score_valid for record in self.records)
 
     @property
+    def counters(self) -> dict[str, int]:
+        """What a server adds up over requests, by name; each is a count of steps of this one."""
+        kinds = Counter(record.kind for record in self.records)
+        return {
+            "steps": self.num_steps,
+            "calls": self.num_calls,
+            "calls_skipped": self.num_cached,
+            "calls_forced": kinds["forced"],
+            "invalid_scores": self.num_invalid_scores,
+        }
+
+    @property
     def ceiling(self) -> float:
         """The speedup of the denoising loop if cached steps cost nothing."""
         return self.num_steps / self.num_calls

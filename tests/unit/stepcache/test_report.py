@@ -62,3 +62,20 @@ def test_a_cache_that_skipped_steps_has_nothing_to_say():
 
 def test_caching_that_is_off_makes_no_report():
     assert make_report(OFF, []) is None
+
+
+def test_the_counters_add_up_what_a_server_exports():
+    records = [
+        full("window"),
+        full("policy"),
+        StepRecord(kind="cached", reason="policy"),
+        StepRecord(kind="forced", reason="row"),
+        full("score", is_score_valid=False),
+    ]
+    assert report(Cadence(), records).counters == {
+        "steps": 5,
+        "calls": 4,
+        "calls_skipped": 1,
+        "calls_forced": 1,
+        "invalid_scores": 1,
+    }
