@@ -34,6 +34,9 @@
     │       ├── PackFormatError     not such a file, or of a version that is not read here
     │       ├── PackBoundsError     a length or a count is larger than the format or the file allows
     │       └── PackDamagedError    bytes were altered or are missing; a checksum differs
+    ├── StreamingError              template state cannot be streamed as asked
+    │   ├── StreamSettingsError     a setting, table or level of the stream controller breaks a rule
+    │   └── TraceError              a bandwidth trace is missing, damaged or cannot be synthesized
     └── GenerationCancelled         the caller stopped a generation; not a fault
 
 Layers above and below add their own branches under `IntonacoError`. Each message is one line: the
@@ -175,6 +178,18 @@ class PackBoundsError(PackError):
 
 class PackDamagedError(PackError):
     """Bytes were altered or are missing: a checksum differs."""
+
+
+class StreamingError(IntonacoError):
+    """Template state cannot be streamed as asked."""
+
+
+class StreamSettingsError(StreamingError):
+    """A setting, a table or a level of the stream controller breaks a rule."""
+
+
+class TraceError(StreamingError):
+    """A bandwidth trace is missing, damaged, or cannot be synthesized as asked."""
 
 
 class GenerationCancelled(IntonacoError):  # noqa: N818  a decision of the caller, not a fault

@@ -1,0 +1,209 @@
+"""What the stream controller may choose from: per shard, how many bytes buy which error.
+
+Knows nothing of links, clocks or files. A shard of state, (step, block group), is read from two
+progressive files: a coefficient file of its own and its group's basis file, which all steps share.
+A *level* of a shard is one pair of prefix lengths; levels rise together in both files, so choosing a
+quality is choosing one index. Basis bytes that came with an earlier step cost nothing again.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from intonaco.errors import StreamSettingsError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Level:
+    """One choice for one shard.
+
+    Attributes:
+        coefficient_bytes: prefix of the shard's own file.
+        basis_bytes: prefix of its group's basis file; 0 where a codec shares nothing over steps.
+        error: predicted squared error of the shard, in any unit that can be added over shards.
+    """
+
+    coefficient_bytes: int
+    basis_bytes: int
+    error: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardLevels:
+    """The levels of one shard, fewest bytes first; level 0 is the floor.
+
+    Below the floor no edit should run: the device waits, or takes another shard's state instead.
+    Raises StreamSettingsError unless both lengths never fall, their sum rises and the error never
+    rises from level to level.
+    """
+
+    step: int
+    group: int
+    levels: tuple[Level, ...]
+
+    def __post_init__(self) -> None:
+        where = f"shard (step {self.step}, group {self.group})"
+        if not self.levels:
+            raise StreamSettingsError(f"{where} needs at least one level, its floor; got none")
+        for lower, upper in pairwise(self.levels):
+            coefficients = upper.coefficient_bytes - lower.coefficient_bytes
+            basis = upper.basis_bytes - lower.basis_bytes
+            if min(coefficients, basis) < 0 or coefficients + basis <= 0:
+                raise StreamSettingsError(
+                    f"levels of {where} must grow in bytes, got {lower} before {upper}; sort them "
+                    "by prefix length and drop duplicates"
+                )
+            if upper.error > lower.error:
+                raise StreamSettingsError(
+                    f"levels of {where} must not grow in error, got {lower} before {upper}; drop "
+                    "the longer prefix"
+                )
+
+    @property
+    def full(self) -> Level:
+        return self.levels[-1]
+
+    def cost_bytes(self, level: int, *, coefficient_bytes: int, basis_bytes: int) -> int:
+        """Return the bytes still missing for `level` when the given prefixes are there."""
+        wanted = self.levels[level]
+        return max(0, wanted.coefficient_bytes - coefficient_bytes) + max(
+            0, wanted.basis_bytes - basis_bytes
+        )
+
+    def highest_within(
+        self, budget_bytes: float, *, coefficient_bytes: int, basis_bytes: int
+    ) -> int:
+        """Return the highest level whose missing bytes fit the budget; the floor if none does."""
+        fitting = bisect_right(
+            range(len(self.levels)),
+            budget_bytes,
+            key=lambda level: self.cost_bytes(
+                level, coefficient_bytes=coefficient_bytes, basis_bytes=basis_bytes
+            ),
+        )
+        return max(0, fitting - 1)
+
+    def level_of(self, *, coefficient_bytes: int, basis_bytes: int) -> int | None:
+        """Return the level that the given prefixes reach, or None below the floor."""
+        by_coefficients = bisect_right(
+            self.levels, coefficient_bytes, key=lambda level: level.coefficient_bytes
+        )
+        by_basis = bisect_right(self.levels, basis_bytes, key=lambda level: level.basis_bytes)
+        reached = min(by_coefficients, by_basis) - 1
+        return reached if reached >= 0 else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardTable:
+    """All shards of a template in the order in which an edit needs them.
+
+    Raises StreamSettingsError unless the shards run step by step through groups 0, 1, 2, ...
+    """
+
+    shards: tuple[ShardLevels, ...]
+
+    def __post_init__(self) -> None:
+        places = [(shard.step, shard.group) for shard in self.shards]
+        num_groups = 1 + max((group for _, group in places), default=-1)
+        num_steps = 1 + max((step for step, _ in places), default=-1)
+        expected = [(step, group) for step in range(num_steps) for group in range(num_groups)]
+        if not places or places != expected:
+            raise StreamSettingsError(
+                "shards must be every (step, group), step by step, as (0, 0), (0, 1), ..., (1, 0), "
+                f"...; got {places[:8]}"
+            )
+
+    @property
+    def num_shards(self) -> int:
+        return len(self.shards)
+
+    @property
+    def num_groups(self) -> int:
+        return 1 + self.shards[-1].group
+
+    @property
+    def num_steps(self) -> int:
+        return 1 + self.shards[-1].step
+
+    @property
+    def floor_bytes(self) -> int:
+        """Bytes of an edit that has nothing but every shard's floor."""
+        return self._bytes_at([0] * self.num_shards)
+
+    @property
+    def full_bytes(self) -> int:
+        return self._bytes_at([len(shard.levels) - 1 for shard in self.shards])
+
+    def bytes_at(self, levels: Sequence[int]) -> int:
+        """Return the bytes of an edit with these levels, one per shard; a basis counts once."""
+        if len(levels) != self.num_shards:
+            raise StreamSettingsError(
+                f"levels must hold one level per shard, {self.num_shards}, got {len(levels)}"
+            )
+        return self._bytes_at(levels)
+
+    def _bytes_at(self, levels: Sequence[int]) -> int:
+        bases = [0] * self.num_groups
+        total = 0
+        for shard, index in zip(self.shards, levels, strict=True):
+            level = shard.levels[index]
+            total += level.coefficient_bytes
+            bases[shard.group] = max(bases[shard.group], level.basis_bytes)
+        return total + sum(bases)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rung:
+    """A prefix of one progressive file and what is left of its error there."""
+
+    num_bytes: int
+    error: float
+
+
+def pair_ladders(
+    coefficients: Sequence[Rung], basis: Sequence[Rung], *, basis_share: float
+) -> tuple[Level, ...]:
+    """Return the levels of one shard from its two progressive files.
+
+    Both files are cut where one more byte buys the same error, which is the best pair for its bytes
+    when errors add; the first level is the pair of first rungs, the two floors.
+
+    Args:
+        coefficients: prefixes of the shard's own file, the floor first.
+        basis: prefixes of the group's basis file, the floor first; its error sums over the steps.
+        basis_share: which part of the basis' error falls on this shard, 1 / num_steps.
+
+    Raises StreamSettingsError for an empty ladder.
+    """
+    if not coefficients or not basis:
+        raise StreamSettingsError(
+            "pair_ladders needs a floor in both files, got "
+            f"{len(coefficients)} and {len(basis)} rungs"
+        )
+    rises = [(slope, 0, index) for index, slope in enumerate(_slopes(coefficients), start=1)]
+    rises += [(slope, 1, index) for index, slope in enumerate(_slopes(basis), start=1)]
+    at = [0, 0]
+    levels: list[Level] = []
+    for step in [None, *sorted(rises, key=lambda rise: (-rise[0], rise[1], rise[2]))]:
+        if step is not None:
+            at[step[1]] = step[2]
+        own, shared = coefficients[at[0]], basis[at[1]]
+        error = own.error + basis_share * shared.error
+        levels.append(
+            Level(
+                coefficient_bytes=own.num_bytes,
+                basis_bytes=shared.num_bytes,
+                error=min(error, levels[-1].error) if levels else error,
+            )
+        )
+    return tuple(levels)
+
+
+def _slopes(rungs: Sequence[Rung]) -> list[float]:
+    """Return the error that a byte buys at each rise, made non-increasing so that order is kept."""
+    slopes: list[float] = []
+    for lower, upper in pairwise(rungs):
+        slope = (lower.error - upper.error) / max(1, upper.num_bytes - lower.num_bytes)
+        slopes.append(min(slope, slopes[-1]) if slopes else slope)
+    return slopes

@@ -1,0 +1,102 @@
+"""How long a shard may take: need times from measured progress, windows from need times. Pure.
+
+All times are seconds on one clock of the caller's choice.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from intonaco.errors import StreamSettingsError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowSettings:
+    """How cautious a window is.
+
+    Attributes:
+        gamma: which part of the time until a shard is needed its transfer may plan with.
+        max_lead_shards: lead beyond this many shard run times is spent on quality at once.
+        guard_s: time between the last byte and readiness, besides reconstruction.
+        has_carry_over: whether lead from earlier shards counts; False is for comparisons only.
+    """
+
+    gamma: float = 0.6
+    max_lead_shards: float = 2.0
+    guard_s: float = 0.002
+    has_carry_over: bool = True
+
+    def __post_init__(self) -> None:
+        if not 0 < self.gamma < 1:
+            raise StreamSettingsError(f"gamma must lie in (0, 1), got {self.gamma}; 0.6 works")
+        if self.max_lead_shards <= 0 or self.guard_s < 0:
+            raise StreamSettingsError(
+                "max_lead_shards must be above 0 and guard_s not below 0, got "
+                f"{self.max_lead_shards} and {self.guard_s}"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Where execution stands.
+
+    Attributes:
+        next_shard: the first shard that has not begun to run.
+        running_since: when the shard before it began, or None while nothing runs.
+        start_at: when the first shard can run at the earliest (the end of prompt encoding).
+        slowness: measured over planned run time of the shards so far, smoothed.
+    """
+
+    next_shard: int = 0
+    running_since: float | None = None
+    start_at: float
+    slowness: float = 1.0
+
+    def begun(self, shard: int, now: float) -> "Progress":
+        return replace(self, next_shard=shard + 1, running_since=now)
+
+    def ended(self, run_s: Sequence[float], now: float) -> "Progress":
+        """Return the progress after the running shard ended; its run time corrects the others."""
+        if self.running_since is None:
+            return replace(self, start_at=max(now, self.start_at))
+        ratio = (now - self.running_since) / run_s[self.next_shard - 1]
+        return replace(
+            self,
+            running_since=None,
+            start_at=now,
+            slowness=0.7 * self.slowness + 0.3 * ratio,
+        )
+
+
+def need_time(progress: Progress, run_s: Sequence[float], shard: int, now: float) -> float:
+    """Return when `shard` is needed, if no shard before it has to wait for its state."""
+    first = progress.next_shard
+    if progress.running_since is None:
+        free_at = max(now, progress.start_at)
+    else:
+        free_at = max(now, progress.running_since + progress.slowness * run_s[first - 1])
+    return free_at + progress.slowness * sum(run_s[first:shard])
+
+
+def paper_window(overlap_s: float, carry_over_s: float, gamma: float) -> float:
+    """Return gamma * (overlap + carry-over): the transfer window of the paper's section 4.3.2."""
+    return gamma * (overlap_s + carry_over_s)
+
+
+def transfer_window(
+    settings: WindowSettings,
+    *,
+    need_at: float,
+    now: float,
+    reconstruct_s: float,
+    shard_run_s: float,
+) -> float:
+    """Return how long, from `now`, the transfer of a shard may plan with; never negative.
+
+    At the moment when the shard before has arrived, `need_at - now` is overlap plus carry-over, so
+    this is `paper_window` less what reconstruction needs. Lead above the cap is spent in full.
+    """
+    available_s = max(0.0, need_at - now - reconstruct_s - settings.guard_s)
+    if not settings.has_carry_over:
+        return settings.gamma * min(available_s, shard_run_s)
+    spare_s = available_s - settings.max_lead_shards * shard_run_s
+    return max(settings.gamma * available_s, spare_s)
