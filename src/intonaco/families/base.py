@@ -33,6 +33,12 @@ class Component(Protocol):
     def __call__(self, inputs: NamedTensors, /) -> torch.Tensor: ...
 
 
+class StepComponent(Protocol):
+    """A denoiser that is also told the step; what it reads or writes may depend on it."""
+
+    def __call__(self, inputs: NamedTensors, step: int, /) -> torch.Tensor: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Defaults:
     """What a request gets where it leaves a setting out."""

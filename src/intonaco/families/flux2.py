@@ -23,6 +23,7 @@ from intonaco.families.base import (
     Defaults,
     NamedTensors,
     Prepared,
+    StepComponent,
     guide_branches,
 )
 from intonaco.families.euler import PlainEuler, is_plain
@@ -64,6 +65,7 @@ class Flux2Family:
             img_ids (B, I + R, 4), txt_ids (B, T, 4) -> (B, I + R, C).
         encoder: pixels (B, 3, H, W) in -1..1 -> normalized latents (B, C, Y, X).
         decoder: latents (B, C, Y, X), normalized -> pixels (B, 3, H, W) in -1..1.
+        step_denoiser: called in the denoiser's place, where there is one: same inputs, and the step.
     """
 
     config: Flux2Config
@@ -78,6 +80,7 @@ class Flux2Family:
     device: torch.device
     backend: str = "eager"
     precision: str = "float32"
+    step_denoiser: StepComponent | None = None
 
     @property
     def name(self) -> str:
@@ -89,6 +92,8 @@ class Flux2Family:
 
     def with_components(self, **components: Component) -> "Flux2Family":
         """Return this family with some of its four components replaced."""
+        if "denoiser" in components:
+            return replace(self, **components, step_denoiser=None)
         return replace(self, **components)
 
     # Before the steps
@@ -101,6 +106,11 @@ class Flux2Family:
             )
         for index, reference in enumerate(request.references):
             check_reference(reference, f"references[{index}]")
+        if self.step_denoiser is not None and self._scale(request) > 1:
+            raise RequestError(
+                f"guidance_scale must be at most 1 with template state, got {self._scale(request):g}; "
+                "a template holds the state of one branch"
+            )
         self.tokenizer.tokenize(request.prompt)
         if request.negative_prompt is not None:
             self.tokenizer.tokenize(request.negative_prompt)
@@ -139,7 +149,7 @@ class Flux2Family:
     ) -> tuple[torch.Tensor, ...]:
         timestep_B = prepared.schedule.timesteps[step].expand(1).to(latents.dtype) / 1000
         return tuple(
-            self._predict(branch, latents, timestep_B.to(latents.device))
+            self._predict(branch, latents, timestep_B.to(latents.device), step)
             for branch in prepared.branches
         )
 
@@ -238,20 +248,22 @@ class Flux2Family:
         return Schedule(scheduler)
 
     def _predict(
-        self, branch: NamedTensors, latents_BIC: torch.Tensor, timestep_B: torch.Tensor
+        self, branch: NamedTensors, latents_BIC: torch.Tensor, timestep_B: torch.Tensor, step: int
     ) -> torch.Tensor:
         hidden_states = latents_BIC
         if "reference_latents" in branch:
             hidden_states = torch.cat([latents_BIC, branch["reference_latents"]], dim=1)
-        prediction = self.denoiser(
-            {
-                "hidden_states": hidden_states.to(self.dtype),
-                "timestep": timestep_B,
-                "encoder_hidden_states": branch["encoder_hidden_states"],
-                "img_ids": branch["img_ids"],
-                "txt_ids": branch["txt_ids"],
-            }
-        )
+        inputs = {
+            "hidden_states": hidden_states.to(self.dtype),
+            "timestep": timestep_B,
+            "encoder_hidden_states": branch["encoder_hidden_states"],
+            "img_ids": branch["img_ids"],
+            "txt_ids": branch["txt_ids"],
+        }
+        if self.step_denoiser is not None:
+            prediction = self.step_denoiser(inputs, step)
+        else:
+            prediction = self.denoiser(inputs)
         return prediction[:, : latents_BIC.shape[1]]
 
 

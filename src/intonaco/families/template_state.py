@@ -13,7 +13,11 @@ through the chain: double-stream blocks first, then single-stream ones.
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
+
+from intonaco.families.base import EditableFamily
 
 Kind = Literal["key", "value"]
 KINDS: tuple[Kind, Kind] = ("key", "value")
@@ -60,4 +64,49 @@ class KeyValueTap(Protocol):
 
     def write(self, step: int, block: int, key: Tensor, value: Tensor, /) -> None:
         """Take keys and values (I, d) of all image tokens; a tap that keeps them copies them."""
+        ...
+
+
+class AttentionTap(Protocol):
+    """Receives what attention computes with, for statistics."""
+
+    def write(
+        self, step: int, block: int, query_QHD: Tensor, key_KHD: Tensor, value_KHD: Tensor, /
+    ) -> None:
+        """Take one block's query and key (rotated) and value; a tap that keeps them copies them.
+
+        Queries and keys are text tokens first, then all image tokens in raster order, then
+        reference tokens; weights are softmax(query @ key / sqrt(D)) per head.
+        """
+        ...
+
+
+class StateRuns(Protocol):
+    """A family's denoiser as template state needs it; `intonaco.families.state_runs` makes one."""
+
+    @property
+    def num_blocks(self) -> int: ...
+
+    @property
+    def width(self) -> int:
+        """d, heads x head dim."""
+        ...
+
+    def tapped(
+        self,
+        num_image_tokens: int,
+        /,
+        *,
+        tap: KeyValueTap | None = None,
+        attention_tap: AttentionTap | None = None,
+    ) -> EditableFamily:
+        """Return the family with a denoiser that computes the same and writes to the taps."""
+        ...
+
+    def reusing(self, source: StateSource, is_edited_I: NDArray[np.bool_], /) -> EditableFamily:
+        """Return the family with a denoiser that computes edited tokens only.
+
+        They attend to each other, to text, to references, and to `source` for all other image
+        tokens, whose prediction is 0. Raises RequestError where `source` has other numbers.
+        """
         ...

@@ -1,0 +1,145 @@
+"""Attention of FLUX.2's blocks with the image tokens' keys and values within reach.
+
+Takes the place of diffusers' attention processors in blocks that this project builds for itself: same
+projections, norms, rotary embedding and softmax. Between norm and rotary embedding the image tokens'
+keys and values pass through an *exchange*, which may record them, or return more of them than there
+are queries: those of template tokens that were never computed here.
+
+Shape letters: B batch (1), Q query tokens, K key tokens, T text tokens, H heads, D head dim. Text
+tokens come first, in queries and in keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from diffusers.models.embeddings import apply_rotary_emb
+from torch import Tensor
+from torch.nn import functional
+
+Rotary = tuple[Tensor, Tensor]
+"""cos and sin, each (tokens, D) float32."""
+
+Exchange = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+"""Keys and values (B, image queries, H, D) to those of all image keys (B, image keys, H, D)."""
+
+AttentionObserver = Callable[[Tensor, Tensor, Tensor], None]
+"""Sees query (B, Q, H, D) and key (B, K, H, D), both rotated, and value (B, K, H, D)."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockState:
+    """What one block's attention is given besides its streams."""
+
+    exchange: Exchange
+    key_rotary: Rotary
+    num_text_tokens: int
+    observe: AttentionObserver | None = None
+
+
+class DoubleStateAttention:
+    """Joint attention of a double-stream block."""
+
+    def __call__(
+        self,
+        attn: Any,
+        hidden_states: Tensor,
+        encoder_hidden_states: Tensor,
+        attention_mask: None = None,
+        image_rotary_emb: Any = None,
+        *,
+        state: BlockState,
+    ) -> tuple[Tensor, Tensor]:
+        """Return the image stream's and the text stream's attention output."""
+        image = [
+            _split_heads(project(hidden_states), attn)
+            for project in (attn.to_q, attn.to_k, attn.to_v)
+        ]
+        text = [
+            _split_heads(project(encoder_hidden_states), attn)
+            for project in (attn.add_q_proj, attn.add_k_proj, attn.add_v_proj)
+        ]
+        query = torch.cat([attn.norm_added_q(text[0]), attn.norm_q(image[0])], dim=1)
+        key, value = state.exchange(attn.norm_k(image[1]), image[2])
+        key = torch.cat([attn.norm_added_k(text[1]), key], dim=1)
+        value = torch.cat([text[2], value], dim=1)
+        output = _attend(query, key, value, image_rotary_emb, state)
+        num_text = state.num_text_tokens
+        return attn.to_out[0](output[:, num_text:]), attn.to_add_out(output[:, :num_text])
+
+
+class SingleStateAttention:
+    """Attention and feed-forward of a single-stream block, which share their projections."""
+
+    def __call__(
+        self,
+        attn: Any,
+        hidden_states: Tensor,
+        attention_mask: None = None,
+        image_rotary_emb: Any = None,
+        *,
+        state: BlockState,
+    ) -> Tensor:
+        """Return the block's output before its gate, (B, Q, M)."""
+        joint = attn.to_qkv_mlp_proj(hidden_states)
+        width = attn.inner_dim
+        query, key, value, feed = joint.split(
+            [width, width, width, joint.shape[-1] - 3 * width], dim=-1
+        )
+        query, key, value = (_split_heads(part, attn) for part in (query, key, value))
+        query, key = attn.norm_q(query), attn.norm_k(key)
+        num_text = state.num_text_tokens
+        image_key, image_value = state.exchange(key[:, num_text:], value[:, num_text:])
+        key = torch.cat([key[:, :num_text], image_key], dim=1)
+        value = torch.cat([value[:, :num_text], image_value], dim=1)
+        output = _attend(query, key, value, image_rotary_emb, state)
+        return attn.to_out(torch.cat([output, attn.mlp_act_fn(feed)], dim=-1))
+
+
+def _split_heads(merged: Tensor, attn: Any) -> Tensor:
+    return merged.unflatten(-1, (-1, attn.head_dim))
+
+
+def _attend(
+    query_BQHD: Tensor, key_BKHD: Tensor, value_BKHD: Tensor, rotary: Rotary, state: BlockState
+) -> Tensor:
+    """Return (B, Q, M), heads merged."""
+    query = apply_rotary_emb(query_BQHD, rotary, sequence_dim=1)
+    key = apply_rotary_emb(key_BKHD, state.key_rotary, sequence_dim=1)
+    if state.observe is not None:
+        state.observe(query, key, value_BKHD)
+    by_head = (tensor.transpose(1, 2) for tensor in (query, key, value_BKHD))
+    output = functional.scaled_dot_product_attention(*by_head)
+    return output.transpose(1, 2).flatten(2, 3)
+
+
+def reuse_exchange(slots_E: Tensor, key_IM: Tensor, value_IM: Tensor, head_dim: int) -> Exchange:
+    """Return an exchange that puts fresh rows into their slots among the template's.
+
+    Args:
+        slots_E: int64, the image token of each edited query. The last may be repeated: equal
+            queries have equal keys, so writing one twice changes nothing.
+        key_IM, value_IM: one row per image token; those of edited tokens are never read.
+
+    Queries behind the edited ones are reference tokens; their rows follow the image's.
+    """
+    num_edited = slots_E.shape[0]
+
+    def fill(state_IM: Tensor, fresh: Tensor) -> Tensor:
+        slots = state_IM.unflatten(-1, (-1, head_dim)).unsqueeze(0)
+        filled = slots.index_copy(1, slots_E, fresh[:, :num_edited])
+        return torch.cat([filled, fresh[:, num_edited:]], dim=1)
+
+    return lambda key, value: (fill(key_IM, key), fill(value_IM, value))
+
+
+def keep_state_attention(transformer: Any) -> Any:
+    """Give every block of `transformer` the attention of this module, and return it."""
+    for block in transformer.transformer_blocks:
+        block.attn.set_processor(DoubleStateAttention())
+    for block in transformer.single_transformer_blocks:
+        block.attn.set_processor(SingleStateAttention())
+    return transformer
