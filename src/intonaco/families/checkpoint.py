@@ -10,13 +10,15 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from safetensors import SafetensorError, safe_open
 
 from intonaco.errors import CheckpointError, ModelNotFoundError
+
+if TYPE_CHECKING:
+    import torch  # a process that only reads what a checkpoint says of itself does without it
 
 INDEX_FILE = "model_index.json"
 SETTINGS_FILE = "intonaco.json"
@@ -133,7 +135,7 @@ def check_weights(folder: Path) -> None:
             ) from None
 
 
-def load_module(folder: Path, model_class: Any, *, dtype: torch.dtype) -> torch.nn.Module:
+def load_module(folder: Path, model_class: Any, *, dtype: "torch.dtype") -> "torch.nn.Module":
     """Return `model_class` loaded from `folder`, in `dtype`, ready for inference.
 
     Raises CheckpointError if the configuration or any tensor is missing, damaged or misshapen.

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from tokenizers import Tokenizer
 
@@ -56,7 +55,7 @@ class LightTokenizer:
         max_length: int = 0,
         return_offsets_mapping: bool = False,
     ) -> dict[str, Any]:
-        """Return ids and mask of `text`: lists, or (1, T) int64 tensors padded to `max_length`."""
+        """Return ids and mask of `text`: lists, or (1, T) int64 tensors where those are asked for."""
         encoding = self._tokenizer.encode(text)
         ids: list[int] = list(encoding.ids)
         mask = [1] * len(ids)
@@ -65,6 +64,11 @@ class LightTokenizer:
         num_missing = max(0, max_length - len(ids)) if padding == "max_length" else 0
         ids += [self._padding_id] * num_missing
         mask += [0] * num_missing
+        if return_tensors is None:
+            return {"input_ids": ids, "attention_mask": mask}
+        # Imported here: a process that only counts tokens does without torch.
+        import torch
+
         return {"input_ids": torch.tensor([ids]), "attention_mask": torch.tensor([mask])}
 
     def apply_chat_template(self, messages: list[dict[str, str]], **settings: Any) -> str:

@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Collection
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from intonaco.errors import PromptTooLongError
+
+if TYPE_CHECKING:
+    import torch  # counting tokens needs none
 
 _WORD = re.compile(r"\w+")
 _PLACE = "placeofprompt"
@@ -31,7 +32,7 @@ class ChatTokenizer:
         self._vocabulary = None if vocabulary is None else frozenset(vocabulary)
         self.max_sequence_length = max_sequence_length
 
-    def tokenize(self, prompt: str) -> dict[str, torch.Tensor]:
+    def tokenize(self, prompt: str) -> "dict[str, torch.Tensor]":
         """Return input_ids and attention_mask, both (1, max_sequence_length) int64.
 
         Raises PromptTooLongError: a prompt is never cut.
@@ -40,14 +41,17 @@ class ChatTokenizer:
         encoded = self._tokenizer(
             text, return_tensors="pt", padding="max_length", max_length=self.max_sequence_length
         )
-        num_tokens = encoded["input_ids"].shape[1]
-        if num_tokens > self.max_sequence_length:
-            raise PromptTooLongError(
-                f"prompt must have at most {self.max_sequence_length} tokens (chat template "
-                f"included), got {num_tokens}; leave out {num_tokens - self.max_sequence_length} "
-                "tokens or more"
-            )
+        self._check_length(encoded["input_ids"].shape[1])
         return {"input_ids": encoded["input_ids"], "attention_mask": encoded["attention_mask"]}
+
+    def count_tokens(self, prompt: str) -> int:
+        """Return how many tokens `prompt` has, its chat template included.
+
+        Raises PromptTooLongError where `tokenize` would.
+        """
+        num_tokens = len(self._tokenizer(self._templated(prompt))["input_ids"])
+        self._check_length(num_tokens)
+        return num_tokens
 
     def unknown_words(self, prompt: str) -> tuple[str, ...]:
         """Return the words of `prompt` that the model was not taught, in order, each once."""
@@ -64,6 +68,14 @@ class ChatTokenizer:
             if not is_token or not self._is_taught(word.group()):
                 unknown[word.group()] = None
         return tuple(unknown)
+
+    def _check_length(self, num_tokens: int) -> None:
+        if num_tokens > self.max_sequence_length:
+            raise PromptTooLongError(
+                f"prompt must have at most {self.max_sequence_length} tokens (chat template "
+                f"included), got {num_tokens}; leave out {num_tokens - self.max_sequence_length} "
+                "tokens or more"
+            )
 
     def _is_taught(self, word: str) -> bool:
         return self._vocabulary is None or word in self._vocabulary
