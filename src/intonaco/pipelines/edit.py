@@ -23,7 +23,7 @@ from intonaco.errors import PictureError
 from intonaco.families.base import EditableFamily, Prepared
 from intonaco.families.request import GenerateRequest
 from intonaco.pipelines.caching import StepCacheRequest
-from intonaco.pipelines.generate import GenerateResult, ProgressCallback, generate
+from intonaco.pipelines.generate import GenerateResult, ProgressCallback, StepEvent, generate
 from intonaco.pipelines.mask import blend, feather, token_mask
 
 DEFAULT_FEATHER_PIXELS = 6
@@ -99,7 +99,7 @@ def edit(
     result = generate(
         family,
         request,
-        progress=progress,
+        progress=_blend_previews(progress, template, weight_HW),
         constraint=_constraint(family, template, tokens_YX),
         step_cache=step_cache,
     )
@@ -108,6 +108,22 @@ def edit(
         generation=result,
         warnings=(*result.warnings, *_warn_of_thin_mask(weight_HW, feather_pixels)),
     )
+
+
+def _blend_previews(
+    progress: ProgressCallback | None, template: Image, weight_HW: NDArray[np.float64]
+) -> ProgressCallback | None:
+    """Return `progress`, its previews laid over the template as the finished picture is."""
+    if progress is None:
+        return None
+
+    def report(event: StepEvent) -> bool | None:
+        drawn = event.preview
+        if drawn is None:
+            return progress(event)
+        return progress(replace(event, preview=lambda: blend(template, drawn(), weight_HW)))
+
+    return report
 
 
 def _constraint(

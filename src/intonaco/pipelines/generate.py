@@ -6,7 +6,7 @@ constraint on the latents) acts here; all state is made in the call and ends wit
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from typing import Protocol
@@ -23,11 +23,17 @@ from intonaco.stepcache.report import StepCacheReport, make_report
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepEvent:
-    """Step `index` of `num_steps` is done, `elapsed_s` seconds after the first one began."""
+    """Step `index` of `num_steps` is done, `elapsed_s` seconds after the first one began.
+
+    Attributes:
+        preview: decodes what the step expects the clean picture to be; costs one decode, so call it
+            only for a picture that someone looks at. None where an event is made without a loop.
+    """
 
     index: int
     num_steps: int
     elapsed_s: float
+    preview: Callable[[], Image] | None = field(default=None, compare=False, repr=False)
 
 
 ProgressCallback = Callable[[StepEvent], bool | None]
@@ -99,7 +105,8 @@ def generate(
         latents = schedule.advance(prediction, latents, step)
         latents = _constrained(constraint, prepared, latents, step + 1)
         times_s.append(clock())
-        _report(progress, step, schedule.num_steps, times_s[-1] - times_s[0])
+        preview = partial(_preview, family, prepared, prediction, latents, step + 1)
+        _report(progress, step, schedule.num_steps, times_s[-1] - times_s[0], preview)
 
     # 5. Decode.
     report = None if cache is None else make_report(cache.settings, cache.records)
@@ -124,9 +131,27 @@ def _constrained(
     return latents if constraint is None else constraint(prepared, latents, sigma_index)
 
 
-def _report(progress: ProgressCallback | None, step: int, num_steps: int, elapsed_s: float) -> None:
+def _preview(
+    family: Family,
+    prepared: Prepared,
+    prediction: torch.Tensor,
+    latents: torch.Tensor,
+    sigma_index: int,
+) -> Image:
+    """Return the picture that a straight path from here leads to: latents - sigma * velocity."""
+    sigma = float(prepared.schedule.sigmas[sigma_index])
+    return family.decode(prepared, latents - sigma * prediction.to(latents.dtype))[0]
+
+
+def _report(
+    progress: ProgressCallback | None,
+    step: int,
+    num_steps: int,
+    elapsed_s: float,
+    preview: Callable[[], Image],
+) -> None:
     if progress is None:
         return
-    event = StepEvent(index=step, num_steps=num_steps, elapsed_s=elapsed_s)
+    event = StepEvent(index=step, num_steps=num_steps, elapsed_s=elapsed_s, preview=preview)
     if progress(event) is False:
         raise GenerationCancelled(f"cancelled after step {step + 1} of {num_steps}")
