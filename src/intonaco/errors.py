@@ -3,6 +3,7 @@
     IntonacoError
     ├── InputError                  what the caller asked for cannot be done
     │   ├── RequestError            a setting of a request breaks a rule
+    │   │   └── FieldError          the same, of a request over HTTP
     │   ├── PictureError            a picture, mask or reference cannot be used
     │   └── PromptTooLongError      the prompt has more tokens than the model reads
     ├── ModelError                  a model cannot be used
@@ -28,6 +29,7 @@
     ├── StepCacheError              a step cache was used in a way that would draw a wrong picture
     │   └── CalibrationError        a calibration file is missing, damaged or of another model
     ├── TemplateError               a template's state cannot be built, stored, read or used
+    │   ├── TemplateIdentityError   state is used with another model, size or picture; which field
     │   ├── TemplateMissingError    no such catalog, template or file of one
     │   ├── ManifestError           a manifest is no JSON of this version, or contradicts itself
     │   └── PackError               a file of a template's state cannot be read
@@ -37,6 +39,13 @@
     ├── StreamingError              template state cannot be streamed as asked
     │   ├── StreamSettingsError     a setting, table or level of the stream controller breaks a rule
     │   └── TraceError              a bandwidth trace is missing, damaged or cannot be synthesized
+    ├── ServingError                a server cannot start, or cannot do what a client asked
+    │   ├── ProfileError            a serving profile breaks a rule; the message names the field
+    │   ├── MessageError            what came between the two processes is no message of theirs
+    │   ├── QueueFullError          too many pictures wait already
+    │   ├── NotReadyError           no model process serves now, and why
+    │   ├── DeadlineError           a request took longer than it was given
+    │   └── ModelProcessError       the model process died, hung or raised, or cannot start or end
     └── GenerationCancelled         the caller stopped a generation; not a fault
 
 Layers above and below add their own branches under `IntonacoError`. Each message is one line: the
@@ -54,6 +63,14 @@ class InputError(IntonacoError):
 
 class RequestError(InputError):
     """A setting of a request breaks a rule."""
+
+
+class FieldError(RequestError):
+    """A field of a request breaks a rule; `field` names it."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
 
 
 class PictureError(InputError):
@@ -156,6 +173,10 @@ class TemplateError(IntonacoError):
     """A template's state cannot be built, stored, read or used."""
 
 
+class TemplateIdentityError(TemplateError):
+    """State is used where it does not belong; the message names the field that differs."""
+
+
 class TemplateMissingError(TemplateError):
     """There is no such catalog, no such template, or a file of it is missing."""
 
@@ -190,6 +211,42 @@ class StreamSettingsError(StreamingError):
 
 class TraceError(StreamingError):
     """A bandwidth trace is missing, damaged, or cannot be synthesized as asked."""
+
+
+class ServingError(IntonacoError):
+    """A server cannot start, or cannot do what a client asked."""
+
+
+class ProfileError(ServingError):
+    """A serving profile breaks a rule; the message names the field."""
+
+
+class MessageError(ServingError):
+    """What came between the API process and the model process is no message of theirs."""
+
+
+class QueueFullError(ServingError):
+    """Too many pictures wait already; `retry_after_s` says when to ask again."""
+
+    def __init__(self, message: str, *, retry_after_s: int) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class NotReadyError(ServingError):
+    """No model process serves now; `retry_after_s` says when to ask again."""
+
+    def __init__(self, message: str, *, retry_after_s: int) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class DeadlineError(ServingError):
+    """A request took longer than it was given; what was begun was stopped."""
+
+
+class ModelProcessError(ServingError):
+    """The model process died, hung or raised, or it cannot be started or ended."""
 
 
 class GenerationCancelled(IntonacoError):  # noqa: N818  a decision of the caller, not a fault
