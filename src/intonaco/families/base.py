@@ -144,6 +144,14 @@ class EditableFamily(Family, Protocol):
         """Return a (rows, columns) mask of tokens as bool that broadcasts over the latents."""
         ...
 
+    def draw_noise(self, request: GenerateRequest) -> torch.Tensor:
+        """Return `Prepared.noise` of `request`, without encoding anything."""
+        ...
+
+    def sigmas(self, request: GenerateRequest) -> tuple[float, ...]:
+        """Return the noise levels of `request`, num_steps + 1 of them, without encoding anything."""
+        ...
+
 
 def guide_branches(predictions: tuple[torch.Tensor, ...], scale: float) -> torch.Tensor:
     """Return the guided prediction: uncond + scale * (cond - uncond), or the only one there is."""

@@ -123,13 +123,8 @@ class Flux2Family:
         return tuple(self._encode_prompt(prompt) for prompt in prompts)
 
     def prepare(self, request: GenerateRequest, conditioning: tuple[NamedTensors, ...]) -> Prepared:
-        rows, columns = request.height // self.token_pixels, request.width // self.token_pixels
-        noise_BCYX = draw_noise(
-            (1, self.config.token_channels, rows, columns),
-            seed=request.seed,
-            image_index=request.image_index,
-        ).to(self.device, self.dtype)
-        noise_BIC = pack(noise_BCYX)
+        rows, columns = self._grid(request)
+        noise_BIC = self.draw_noise(request)
         shared = self._image_inputs(request, rows, columns)
         return Prepared(
             # The schedule starts at sigma 1: pure noise.
@@ -137,7 +132,7 @@ class Flux2Family:
             noise=noise_BIC,
             branches=tuple({**branch, **shared} for branch in conditioning),
             guidance_scale=self._scale(request) if len(conditioning) > 1 else 1.0,
-            schedule=self._new_schedule(num_tokens=rows * columns, num_steps=request.num_steps),
+            schedule=self._new_schedule(request),
             width=request.width,
             height=request.height,
         )
@@ -171,7 +166,22 @@ class Flux2Family:
     def spread_mask(self, token_mask: NDArray[np.bool_]) -> torch.Tensor:
         return torch.from_numpy(token_mask).reshape(1, -1, 1).to(self.device)
 
+    def draw_noise(self, request: GenerateRequest) -> torch.Tensor:
+        rows, columns = self._grid(request)
+        noise_BCYX = draw_noise(
+            (1, self.config.token_channels, rows, columns),
+            seed=request.seed,
+            image_index=request.image_index,
+        )
+        return pack(noise_BCYX.to(self.device, self.dtype))
+
+    def sigmas(self, request: GenerateRequest) -> tuple[float, ...]:
+        return tuple(float(sigma) for sigma in self._new_schedule(request).sigmas)
+
     # Parts
+
+    def _grid(self, request: GenerateRequest) -> tuple[int, int]:
+        return request.height // self.token_pixels, request.width // self.token_pixels
 
     def _scale(self, request: GenerateRequest) -> float:
         if self.config.is_distilled:
@@ -232,7 +242,8 @@ class Flux2Family:
         inputs = {"img_ids": torch.cat(ids, dim=1).to(self.device)}
         return {**inputs, "reference_latents": torch.cat(packed, dim=1)} if packed else inputs
 
-    def _new_schedule(self, *, num_tokens: int, num_steps: int) -> Schedule:
+    def _new_schedule(self, request: GenerateRequest) -> Schedule:
+        num_tokens, num_steps = math.prod(self._grid(request)), request.num_steps
         sigmas = np.linspace(1.0, 1 / num_steps, num_steps)
         mu = shift_exponent(num_tokens, num_steps)
         if is_plain(self.scheduler_settings):
@@ -338,8 +349,18 @@ def check_reference(reference: Image, name: str) -> None:
 
 def shrink_reference(reference: Image) -> Image:
     """Return `reference`, scaled down to about 1024 x 1024 pixels in all if it has more."""
-    if reference.width * reference.height <= MAX_REFERENCE_PIXELS:
-        return reference
-    scale = math.sqrt(MAX_REFERENCE_PIXELS / (reference.width * reference.height))
-    size = (int(reference.width * scale), int(reference.height * scale))
-    return reference.resize(size, Resampling.LANCZOS)
+    size = shrunk_size(reference.width, reference.height)
+    return reference if size == reference.size else reference.resize(size, Resampling.LANCZOS)
+
+
+def shrunk_size(width: int, height: int) -> tuple[int, int]:
+    """Return width and height that a reference of this size is read at."""
+    if width * height <= MAX_REFERENCE_PIXELS:
+        return width, height
+    scale = math.sqrt(MAX_REFERENCE_PIXELS / (width * height))
+    return int(width * scale), int(height * scale)
+
+
+def count_drawn_tokens(inputs: NamedTensors) -> int:
+    """Return how many image tokens of a denoiser's inputs are the picture's: they stand at time 0."""
+    return int((inputs["img_ids"][0, :, 0] < REFERENCE_TIME_STEP).sum())

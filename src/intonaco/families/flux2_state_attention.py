@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from diffusers.models.embeddings import apply_rotary_emb
@@ -95,8 +95,9 @@ class SingleStateAttention:
         image_key, image_value = state.exchange(key[:, num_text:], value[:, num_text:])
         key = torch.cat([key[:, :num_text], image_key], dim=1)
         value = torch.cat([value[:, :num_text], image_value], dim=1)
-        output = _attend(query, key, value, image_rotary_emb, state)
-        return attn.to_out(torch.cat([output, attn.mlp_act_fn(feed)], dim=-1))
+        attended = _attend(query, key, value, image_rotary_emb, state)
+        output: Tensor = attn.to_out(torch.cat([attended, attn.mlp_act_fn(feed)], dim=-1))
+        return output
 
 
 def _split_heads(merged: Tensor, attn: Any) -> Tensor:
@@ -107,13 +108,18 @@ def _attend(
     query_BQHD: Tensor, key_BKHD: Tensor, value_BKHD: Tensor, rotary: Rotary, state: BlockState
 ) -> Tensor:
     """Return (B, Q, M), heads merged."""
-    query = apply_rotary_emb(query_BQHD, rotary, sequence_dim=1)
-    key = apply_rotary_emb(key_BKHD, state.key_rotary, sequence_dim=1)
+    query, key = _rotate(query_BQHD, rotary), _rotate(key_BKHD, state.key_rotary)
     if state.observe is not None:
         state.observe(query, key, value_BKHD)
-    by_head = (tensor.transpose(1, 2) for tensor in (query, key, value_BKHD))
-    output = functional.scaled_dot_product_attention(*by_head)
+    output = functional.scaled_dot_product_attention(
+        query.transpose(1, 2), key.transpose(1, 2), value_BKHD.transpose(1, 2)
+    )
     return output.transpose(1, 2).flatten(2, 3)
+
+
+def _rotate(tokens_BLHD: Tensor, rotary: Any) -> Tensor:
+    # Declared to take and return other kinds too, which it does for other layouts of the tables.
+    return cast("Tensor", apply_rotary_emb(tokens_BLHD, rotary, sequence_dim=1))
 
 
 def reuse_exchange(slots_E: Tensor, key_IM: Tensor, value_IM: Tensor, head_dim: int) -> Exchange:
@@ -129,7 +135,7 @@ def reuse_exchange(slots_E: Tensor, key_IM: Tensor, value_IM: Tensor, head_dim: 
     num_edited = slots_E.shape[0]
 
     def fill(state_IM: Tensor, fresh: Tensor) -> Tensor:
-        slots = state_IM.unflatten(-1, (-1, head_dim)).unsqueeze(0)
+        slots = state_IM.reshape(1, state_IM.shape[0], -1, head_dim)
         filled = slots.index_copy(1, slots_E, fresh[:, :num_edited])
         return torch.cat([filled, fresh[:, num_edited:]], dim=1)
 
