@@ -10,12 +10,10 @@ from PIL import Image
 from intonaco.backends.registry import make_backend
 from intonaco.errors import GenerationCancelled, UnsupportedError
 from intonaco.families.checkpoint import read_checkpoint
-from intonaco.families.flux2_programs import (
-    PictureShape,
-    load_flux2_programs,
-    picture_specs,
-    preload,
-)
+from intonaco.families.flux2_needs import picture_specs, preload
+from intonaco.families.flux2_programs import load_flux2_programs
+from intonaco.families.flux2_shapes import denoiser_shape
+from intonaco.families.picture_shape import PictureShape
 from intonaco.families.registry import load_family, load_family_on_programs
 from intonaco.families.request import GenerateRequest
 from intonaco.pipelines.generate import generate
@@ -75,6 +73,41 @@ def test_eager_programs_draw_the_same_bytes_as_the_modules(
     assert actual.image.tobytes() == expected.image.tobytes()
 
 
+@pytest.mark.parametrize("size", [(80, 80), (112, 80)])
+def test_references_that_are_padded_to_a_bucket_draw_the_modules_picture(
+    tiny_flux2_folder, store, eager, size
+):
+    request = make_request(references=(picture(*size),))
+    family = load(tiny_flux2_folder, store)
+    actual, expected = (generate(one, request) for one in (family, eager))
+    assert_close(
+        actual.latents,
+        expected.latents,
+        atol=2e-5 * expected.latents.abs().max().item(),
+        why="padded products sum in another order: 1e-5 of the scale a step, two steps",
+    )
+
+
+def test_what_stands_in_the_padding_of_references_changes_no_bit(tiny_flux2_folder, store):
+    shape = denoiser_shape(num_drawn_tokens=16, num_reference_tokens=25, num_text_tokens=24)
+    chain = load(tiny_flux2_folder, store).denoiser.chain(shape)
+    num_valid, generator = 16 + 25, torch.Generator().manual_seed(0)
+    hidden, context, *rest = (
+        torch.randn(item.shape, generator=generator)
+        for item in chain.double[0].spec.inputs
+        if item.name != "valid_length"
+    )
+    outputs = []
+    for filler in (1e4, torch.randn(1, shape.num_image_tokens - num_valid, 64)):
+        hidden[:, num_valid:] = filler
+        bound = torch.tensor(24 + num_valid)
+        image, text = chain.double[0](hidden, context, *rest, bound)
+        joint = torch.cat([text, image], dim=1)
+        (joint,) = chain.single[0](joint, rest[0][:, : 3 * 64].contiguous(), *rest[-2:], bound)
+        outputs.append(joint[:, : 24 + num_valid])
+    assert torch.equal(*outputs)
+
+
 def test_a_generation_can_be_cancelled_within_a_step(tiny_flux2_folder, store):
     calls = []
 
@@ -87,6 +120,26 @@ def test_a_generation_can_be_cancelled_within_a_step(tiny_flux2_folder, store):
     with pytest.raises(GenerationCancelled, match="between two block groups"):
         generate(family, make_request())
     assert len(calls) == 2
+
+
+def test_a_request_can_be_cancelled_between_two_block_groups(tiny_flux2_folder, store):
+    asked, steps = [], []
+
+    def is_cancelled() -> bool:
+        asked.append(None)
+        return len(asked) > 6  # once before each step and before each of three groups
+
+    family = load(tiny_flux2_folder, store)
+    with pytest.raises(GenerationCancelled, match="cancelled within step 2 of 2"):
+        generate(family, make_request(), progress=steps.append, is_cancelled=is_cancelled)
+    assert (len(asked), len(steps)) == (7, 1)
+    assert family.denoiser.library.between_calls is None
+
+
+def test_a_request_on_modules_is_cancelled_before_its_next_step(eager):
+    steps = []
+    with pytest.raises(GenerationCancelled, match="cancelled within step 2 of 2"):
+        generate(eager, make_request(), progress=steps.append, is_cancelled=lambda: bool(steps))
 
 
 def test_a_family_without_programs_is_refused(tiny_flux2_folder, store):
@@ -104,7 +157,7 @@ class Serving:
     prompt: str = "a tall girl"
     num_steps: int = 2
     weights_seed: int = 0
-    references: tuple[tuple[int, int], ...] = ((64, 64),)
+    references: tuple[tuple[int, int], ...] = ((80, 80),)  # 25 tokens, in a bucket of 28
     width: int = 64
     precision: str = "float32"
     group_size: int = 1
@@ -139,10 +192,12 @@ RECOMPILES = [
     ({"prompt": "a tall girl with red hair and a blue hat"}, 0),
     ({"num_steps": 3}, 0),
     ({"weights_seed": 1}, 0),
+    ({"references": ((64, 112),)}, 0),  # 28 tokens: the same bucket
+    ({"references": ((112, 64),)}, 0),
     ({"references": ((128, 64),)}, 1),
     ({"references": ((64, 64), (64, 64))}, 1),
+    ({"references": ()}, 1),
     ({"width": 80}, 1),
-    ({"width": 128, "references": ()}, 0),  # as many tokens, of another kind
     ({"precision": "bfloat16"}, 1),
     ({"precision": "w8a16"}, 1),
     ({"precision": "w8a8"}, 1),

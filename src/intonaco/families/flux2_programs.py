@@ -7,19 +7,19 @@ modules.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from intonaco.backends.base import Program
-from intonaco.backends.spec import Precision, ProgramSpec
+from intonaco.backends.spec import Precision
 from intonaco.families.base import NamedTensors
 from intonaco.families.checkpoint import Checkpoint, read_json
-from intonaco.families.flux2 import Flux2Family
+from intonaco.families.flux2 import Flux2Family, count_drawn_tokens
 from intonaco.families.flux2_settings import (
     component_folders,
     flux2_config,
@@ -27,8 +27,8 @@ from intonaco.families.flux2_settings import (
     max_sequence_length,
     out_layers,
 )
+from intonaco.families.flux2_shapes import DenoiserShape, denoiser_shape
 from intonaco.families.flux2_specs import (
-    DenoiserShape,
     DenoiserSpecs,
     activation_dtype,
     decoder_spec,
@@ -66,25 +66,26 @@ class ProgramDenoiser:
 
     def __call__(self, inputs: NamedTensors, /) -> Tensor:
         """Return the prediction (1, I, C) for one step."""
-        chain = self.chain(
-            DenoiserShape(
-                num_image_tokens=inputs["hidden_states"].shape[1],
-                num_text_tokens=inputs["encoder_hidden_states"].shape[1],
-            )
-        )
+        shape, bound = bounded_shape(inputs)
+        chain = self.chain(shape)
+        padded = {**inputs, **pad_image_tokens(inputs, shape)}
         names = (item.name for item in chain.prologue.spec.inputs)
         hidden, context, temb, mod_image, mod_text, mod_single, *rotary = chain.prologue(
-            *(inputs[name].contiguous() for name in names)
+            *(padded[name].contiguous() for name in names)
         )
         for program in chain.double:
             self._pause()
-            hidden, context = program(hidden, context, mod_image, mod_text, *rotary)
+            hidden, context = program(hidden, context, mod_image, mod_text, *rotary, *bound)
         joint = torch.cat([context, hidden], dim=1)
         for program in chain.single:
             self._pause()
-            (joint,) = program(joint, mod_single, *rotary)
+            (joint,) = program(joint, mod_single, *rotary, *bound)
         (prediction,) = chain.epilogue(joint, temb)
-        return prediction
+        return prediction[:, : inputs["hidden_states"].shape[1]]
+
+    def interruptible(self, check: Callable[[], None]) -> ProgramDenoiser:
+        """Return this denoiser, over the same loaded programs, with `check` before each group."""
+        return replace(self, library=self.library.interruptible(check))
 
     def specs(self, shape: DenoiserShape) -> DenoiserSpecs:
         """Return the programs for `shape`."""
@@ -117,6 +118,31 @@ class ProgramDenoiser:
     def _pause(self) -> None:
         if self.library.between_calls is not None:
             self.library.between_calls()
+
+
+def bounded_shape(inputs: NamedTensors) -> tuple[DenoiserShape, tuple[Tensor, ...]]:
+    """Return the shape that serves `inputs`, and the number of valid keys where some are padding."""
+    num_tokens = inputs["hidden_states"].shape[1]
+    num_text_tokens = inputs["encoder_hidden_states"].shape[1]
+    num_drawn_tokens = count_drawn_tokens(inputs)
+    shape = denoiser_shape(
+        num_drawn_tokens=num_drawn_tokens,
+        num_reference_tokens=num_tokens - num_drawn_tokens,
+        num_text_tokens=num_text_tokens,
+    )
+    bound = (torch.tensor(num_text_tokens + num_tokens, device=inputs["img_ids"].device),)
+    return shape, bound if shape.is_bounded else ()
+
+
+def pad_image_tokens(inputs: NamedTensors, shape: DenoiserShape) -> dict[str, Tensor]:
+    """Return the inputs that hold a row per image token, with rows of zeros up to `shape`."""
+    missing = shape.num_image_tokens - inputs["hidden_states"].shape[1]
+    if not missing:
+        return {}
+    return {
+        name: functional.pad(inputs[name], (0, 0, 0, missing))
+        for name in ("hidden_states", "img_ids")
+    }
 
 
 def text_encoder_component(
@@ -182,7 +208,7 @@ def load_flux2_programs(
 ) -> Flux2Family:
     """Return the family on programs. Weights are presharded at the first use of a checkpoint.
 
-    Programs load when a shape is first asked for; `preload` asks ahead of the first request.
+    Programs load when a shape is first asked for; `flux2_needs` asks ahead of the first request.
     Raises ArtifactDamagedError when presharded weights are damaged.
     """
 
@@ -221,80 +247,3 @@ def load_flux2_programs(
         backend=library.backend.name,
         precision=precision,
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PictureShape:
-    """What a program depends on in a picture: sizes in pixels as (width, height)."""
-
-    size: tuple[int, int]
-    reference_sizes: tuple[tuple[int, int], ...] = ()
-
-
-def picture_specs(family: Flux2Family, shape: PictureShape) -> list[ProgramSpec]:
-    """Return the specs of every program that pictures of `shape` need, in the order of use."""
-    shapes = _Shapes.of(family, shape)
-    components = _Components.of(family)
-    return [
-        components.text_encoder.spec_of(shapes.text),
-        *(components.encoder.spec_of(pixels) for pixels in shapes.references),
-        *components.denoiser.specs(shapes.denoiser).all,
-        components.decoder.spec_of(shapes.latents),
-    ]
-
-
-def preload(family: Flux2Family, shape: PictureShape) -> None:
-    """Load, and compile if need be, every program that pictures of `shape` need."""
-    shapes = _Shapes.of(family, shape)
-    components = _Components.of(family)
-    # All at once first: one compiling process serves them all.
-    components.denoiser.library.ensure(picture_specs(family, shape))
-    components.text_encoder.program(shapes.text)
-    for pixels in shapes.references:
-        components.encoder.program(pixels)
-    components.denoiser.chain(shapes.denoiser)
-    components.decoder.program(shapes.latents)
-
-
-@dataclass(frozen=True, slots=True)
-class _Components:
-    """The four components of a family on programs."""
-
-    text_encoder: ProgramComponent
-    denoiser: ProgramDenoiser
-    encoder: ProgramComponent
-    decoder: ProgramComponent
-
-    @classmethod
-    def of(cls, family: Flux2Family) -> _Components:
-        components: list[Any] = [
-            family.text_encoder, family.denoiser, family.encoder, family.decoder,
-        ]  # fmt: skip
-        return cls(*components)
-
-
-@dataclass(frozen=True, slots=True)
-class _Shapes:
-    """The shapes of each component's inputs for pictures of one shape."""
-
-    text: Mapping[str, tuple[int, ...]]
-    references: tuple[Mapping[str, tuple[int, ...]], ...]
-    denoiser: DenoiserShape
-    latents: Mapping[str, tuple[int, ...]]
-
-    @classmethod
-    def of(cls, family: Flux2Family, shape: PictureShape) -> _Shapes:
-        side, length = family.config.token_pixels, family.tokenizer.max_sequence_length
-        grids = [
-            (height // side, width // side)
-            for width, height in (shape.size, *shape.reference_sizes)
-        ]
-        rows, columns = grids[0]
-        return cls(
-            text={"input_ids": (1, length), "attention_mask": (1, length)},
-            references=tuple({"pixels": (1, 3, y * side, x * side)} for y, x in grids[1:]),
-            denoiser=DenoiserShape(
-                num_image_tokens=sum(y * x for y, x in grids), num_text_tokens=length
-            ),
-            latents={"latents": (1, family.config.token_channels, rows, columns)},
-        )

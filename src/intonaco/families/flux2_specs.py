@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from intonaco.backends.spec import DtypeName, Precision, ProgramSpec, TensorSpec
+from intonaco.families.flux2_shapes import DenoiserShape
 from intonaco.programs.groups import (
     GroupSpec,
     blocks_per_call,
@@ -24,7 +25,14 @@ from intonaco.programs.groups import (
 )
 from intonaco.programs.presharding import Header
 
+__all__ = [
+    "DenoiserShape", "DenoiserSpecs", "activation_dtype", "decoder_spec", "default_group_size",
+    "denoiser_specs", "encoder_spec", "plain_precision", "text_encoder_spec",
+]  # fmt: skip
+
 BUILDERS = "intonaco.families.flux2_builders"
+BOUNDED_BUILDERS = "intonaco.families.flux2_bounded"
+BOUNDED_SOURCES = (BUILDERS, "intonaco.attention.joint")
 SOURCES = ("intonaco.families.flux2_modules", "intonaco.programs.int8")
 
 
@@ -42,19 +50,6 @@ class DenoiserSpecs:
         """Every program in the order of calls; groups of one kind have equal specs."""
         groups = (group.spec for group in (*self.double, *self.single))
         return (self.prologue, *groups, self.epilogue)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DenoiserShape:
-    """The lengths that a denoiser program is compiled for."""
-
-    num_image_tokens: int
-    num_text_tokens: int
-
-    @property
-    def length(self) -> int:
-        """L, the length of the joint sequence."""
-        return self.num_image_tokens + self.num_text_tokens
 
 
 def activation_dtype(precision: str) -> DtypeName:
@@ -255,26 +250,32 @@ class _Plan:
             if is_double
             else self._modulation("mod_single", 3)
         )
+        kind = "double" if is_double else "single"
+        bounded = self.shape.is_bounded
         return self._spec(
-            f"{'double' if is_double else 'single'}[{size}]",
-            function="double_group" if is_double else "single_group",
+            f"{kind}[{size}]{'/bounded' if bounded else ''}",
+            builder=f"{BOUNDED_BUILDERS if bounded else BUILDERS}:build_{kind}_group",
+            sources=(*SOURCES, *BOUNDED_SOURCES) if bounded else SOURCES,
             config={
                 **{name: self.config[name] for name in BLOCK_KEYS},
                 "num_blocks": size,
             },
-            inputs=(*(streams if is_double else joint), *modulation, *self._rotary()),
+            inputs=(
+                *(streams if is_double else joint),
+                *modulation,
+                *self._rotary(),
+                *self._bound(),
+            ),
             outputs=streams if is_double else joint,
             constants=group_constants(self.header, stack, first_block, size),
         )
 
-    def _spec(self, piece: str, *, function: str | None = None, **fields: Any) -> ProgramSpec:
+    def _spec(self, piece: str, **fields: Any) -> ProgramSpec:
         return ProgramSpec(
             component=f"denoiser/{piece}",
-            builder=f"{BUILDERS}:build_{function or piece}",
             precision=self.precision,
-            sources=SOURCES,
             libraries=("diffusers",),
-            **fields,
+            **{"builder": f"{BUILDERS}:build_{piece}", "sources": SOURCES, **fields},
         )
 
     def _edge_config(self) -> dict[str, Any]:
@@ -287,6 +288,12 @@ class _Plan:
 
     def _modulation(self, name: str, num_parts: int) -> tuple[TensorSpec, ...]:
         return (value(name, (1, num_parts * self.model_dim), self.dtype),)
+
+    def _bound(self) -> tuple[TensorSpec, ...]:
+        """The number of keys that are not padding, where there may be some."""
+        if not self.shape.is_bounded:
+            return ()
+        return (TensorSpec(name="valid_length", shape=(), dtype="int64"),)
 
     def _rotary(self) -> tuple[TensorSpec, ...]:
         shape = (self.shape.length, self.config["attention_head_dim"])

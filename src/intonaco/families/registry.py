@@ -1,11 +1,15 @@
 """Which adapter loads which pipeline class. A new family adds one function and one line."""
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 
-from intonaco.backends.spec import Precision
+from intonaco.backends.spec import Precision, ProgramSpec
 from intonaco.errors import UnsupportedError
 from intonaco.families.base import Family
 from intonaco.families.checkpoint import Checkpoint
+from intonaco.families.picture_shape import PictureShape
 from intonaco.programs.library import ProgramLibrary
 
 
@@ -38,6 +42,18 @@ def _load_wan_programs(
     return load_wan_programs(checkpoint, library, precision=precision, device=device)
 
 
+def _flux2_specs(family: Any, shape: PictureShape) -> list[ProgramSpec]:
+    from intonaco.families.flux2_needs import picture_specs
+
+    return picture_specs(family, shape)
+
+
+def _wan_specs(family: Any, shape: PictureShape) -> list[ProgramSpec]:
+    from intonaco.families.wan_needs import film_specs
+
+    return film_specs(family, shape)
+
+
 LOADERS = {
     "Flux2KleinPipeline": _load_flux2,
     "WanPipeline": _load_wan,
@@ -45,6 +61,11 @@ LOADERS = {
 PROGRAM_LOADERS = {
     "Flux2KleinPipeline": _load_flux2_programs,
     "WanPipeline": _load_wan_programs,
+}
+
+SPECS: dict[str, Callable[[Any, PictureShape], list[ProgramSpec]]] = {
+    "flux2": _flux2_specs,
+    "wan": _wan_specs,
 }
 
 
@@ -74,3 +95,11 @@ def load_family_on_programs(
             f"backend='eager', or one of {', '.join(sorted(PROGRAM_LOADERS))}"
         )
     return loader(checkpoint, library, precision, device)
+
+
+def needed_specs(family: Family, shape: PictureShape) -> list[ProgramSpec]:
+    """Return the programs that a family on programs needs for what is drawn in `shape`, in order.
+
+    Raises RequestError where the model cannot draw that shape.
+    """
+    return SPECS[family.name](family, shape)

@@ -5,21 +5,22 @@ Holds loaded programs by shape and chains them; a request leaves nothing behind.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from intonaco.backends.base import Program
-from intonaco.backends.spec import Precision
+from intonaco.backends.spec import Precision, ProgramSpec
 from intonaco.errors import UnsupportedError
 from intonaco.families.base import NamedTensors
 from intonaco.families.checkpoint import Checkpoint
 from intonaco.families.wan import WanFamily
 from intonaco.families.wan_specs import (
     FilmShape,
+    WanDenoiserSpecs,
     first_chunk_spec,
     next_chunk_spec,
     wan_denoiser_specs,
@@ -94,12 +95,20 @@ class ProgramWanDenoiser:
             (hidden,) = program(hidden, *streams)
         return epilogue(hidden, temb)[0]
 
+    def interruptible(self, check: Callable[[], None]) -> ProgramWanDenoiser:
+        """Return this denoiser, over the same loaded programs, with `check` before each group."""
+        return replace(self, library=self.library.interruptible(check))
+
+    def specs(self, shape: FilmShape) -> WanDenoiserSpecs:
+        """Return the programs for `shape`."""
+        return wan_denoiser_specs(
+            self.weights.config, self.weights.header, shape, group_size=self.group_size
+        )
+
     def chain(self, shape: FilmShape) -> tuple[Program, ...]:
         """Return the bound programs for `shape`, loaded at its first use."""
         if shape not in self._chains:
-            specs = wan_denoiser_specs(
-                self.weights.config, self.weights.header, shape, group_size=self.group_size
-            )
+            specs = self.specs(shape)
             programs = self.library.load(specs.all)
             tensors = self.weights.tensors
             for program in (programs[0], programs[-1]):
@@ -128,14 +137,17 @@ class ProgramWanDecoder:
         first, following = self.programs(rows, columns)
         return ChunkedDecoder(first=first, following=following)(inputs)
 
+    def specs(self, rows: int, columns: int) -> list[ProgramSpec]:
+        """Return the programs of the first chunk and of every later one."""
+        return [
+            make_spec(self.weights.config, self.weights.header, rows=rows, columns=columns)
+            for make_spec in (first_chunk_spec, next_chunk_spec)
+        ]
+
     def programs(self, rows: int, columns: int) -> tuple[Program, ...]:
         """Return the bound programs for latent planes of one size."""
         if (rows, columns) not in self._programs:
-            specs = [
-                make_spec(self.weights.config, self.weights.header, rows=rows, columns=columns)
-                for make_spec in (first_chunk_spec, next_chunk_spec)
-            ]
-            programs = tuple(self.library.load(specs))
+            programs = tuple(self.library.load(self.specs(rows, columns)))
             for program in programs:
                 program.bind(self.weights.tensors)
             self._programs[rows, columns] = programs

@@ -18,6 +18,7 @@ from intonaco.errors import GenerationCancelled
 from intonaco.families.base import Family, Prepared
 from intonaco.families.request import GenerateRequest
 from intonaco.pipelines.caching import StepCacheRequest, start_step_cache
+from intonaco.pipelines.interrupting import IsCancelled, interruptible
 from intonaco.stepcache.report import StepCacheReport, make_report
 
 
@@ -82,9 +83,14 @@ def generate(
     progress: ProgressCallback | None = None,
     constraint: Constraint | None = None,
     step_cache: StepCacheRequest | None = None,
+    is_cancelled: IsCancelled | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> GenerateResult:
-    """Draw `request`. Raises InputError before any work, GenerationCancelled between steps."""
+    """Draw `request`.
+
+    Raises InputError before any work, GenerationCancelled: after a step by `progress`, before one
+    and between the block groups of a compiled denoiser by `is_cancelled`.
+    """
     # 1. Check: an impossible request costs nothing.
     warnings = family.check(request)
 
@@ -100,7 +106,8 @@ def generate(
     # 4. Walk down the noise levels.
     times_s = [clock()]
     for step in range(schedule.num_steps):
-        full = partial(_predict, family, prepared, latents, step)
+        stepping = interruptible(family, is_cancelled, step, schedule.num_steps)
+        full = partial(_predict, stepping, prepared, latents, step)
         prediction = full() if cache is None else cache.predict(step, latents, full)
         latents = schedule.advance(prediction, latents, step)
         latents = _constrained(constraint, prepared, latents, step + 1)

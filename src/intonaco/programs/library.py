@@ -6,14 +6,24 @@ The one place where store, backend and compiling rights of a process meet.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
 
 from intonaco.backends.base import Backend, Program
 from intonaco.backends.spec import ProgramSpec
 from intonaco.programs.builders import module_builder
 from intonaco.programs.compiler import CompileProgress, check_supported, ensure_programs
 from intonaco.programs.store import ArtifactStore
+
+
+@runtime_checkable
+class Interruptible(Protocol):
+    """A component of several calls, between which a generation can be cancelled."""
+
+    def interruptible(self, check: Callable[[], None], /) -> Any:
+        """Return the same component with `check` called between its calls; it raises to cancel."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +40,17 @@ class ProgramLibrary:
     may_compile: bool = True
     progress: CompileProgress | None = None
     between_calls: Callable[[], None] | None = None
+
+    def interruptible(self, check: Callable[[], None]) -> ProgramLibrary:
+        """Return this library with `check` called between calls too; it may raise."""
+        before = self.between_calls
+
+        def both() -> None:
+            if before is not None:
+                before()
+            check()
+
+        return replace(self, between_calls=both)
 
     @property
     def weights_folder(self) -> Path:
