@@ -7,46 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from intonaco.cli import options
+from intonaco.cli import options, program_options
 from intonaco.cli.terminal import Terminal
 
 if TYPE_CHECKING:
-    from intonaco.families.flux2 import Flux2Family
+    from intonaco.families.base import Family
     from intonaco.programs.compiler import CompileEvent
     from intonaco.programs.library import ProgramLibrary
     from intonaco.programs.spec import ProgramKey
     from intonaco.programs.store import ArtifactStore
 
-PROGRAMS = "Programs"
 SHOWN_DIGITS = 12
-
-Store = Annotated[
-    Path | None,
-    typer.Option(
-        "--store",
-        metavar="FOLDER",
-        help="Where programs are kept. Default: $INTONACO_STORE, or a folder of the user's cache.",
-        rich_help_panel=PROGRAMS,
-    ),
-]
-BackendName = Annotated[
-    str,
-    typer.Option(
-        "--backend",
-        metavar="NAME",
-        help="What compiles: inductor, or openvino (an extra).",
-        rich_help_panel=PROGRAMS,
-    ),
-]
-ReferenceSizes = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--reference-size",
-        metavar="WxH",
-        help="Size of a reference picture given with the prompt. May be given more than once.",
-        rich_help_panel=options.PICTURE,
-    ),
-]
 
 programs = typer.Typer(
     name="programs",
@@ -59,31 +30,34 @@ programs = typer.Typer(
 def compile_programs(
     model: options.Model = None,
     size: options.Size = None,
-    reference_size: ReferenceSizes = None,
+    frames: program_options.Frames = None,
+    reference_size: program_options.ReferenceSizes = None,
+    edit: program_options.IsEdit = False,
+    probe: program_options.HasProbe = False,
     dtype: options.Precision = "float32",
-    backend: BackendName = "inductor",
-    store: Store = None,
+    backend: program_options.BackendName = "inductor",
+    store: program_options.Store = None,
     json: options.IsJson = False,
     debug: options.IsDebug = False,
 ) -> None:
-    """Compile everything that pictures of one size need, once; later starts only load it.
+    """Compile everything that pictures or films of one size need, once; later starts only load it.
 
     Examples:
 
         intonaco compile
         intonaco compile --size 256x256 --backend openvino
-        intonaco compile --reference-size 96x96 --store ./store
+        intonaco compile --edit --reference-size 96x96 --store ./store
+        intonaco compile --model ./wan --size 832x480 --frames 81
 
     What is in the store already is left alone. A store may be copied to a like machine, which then
     needs no compiler.
     """
     terminal = Terminal(is_json=json, is_debug=debug)
     with terminal.reporting():
-        from intonaco.families.flux2_programs import picture_specs
-
+        wanted = program_options.wanted(size, frames, reference_size, is_edit=edit, has_probe=probe)
         with terminal.waiting("reading the model"):
             family, library = _open(terminal, model, dtype, backend, store)
-            specs = picture_specs(family, _shape(family, size, reference_size))
+            specs = program_options.needed(family, library, wanted)
         folders = library.ensure(specs)
         distinct = sorted(set(folders))
         terminal.say(f"{len(distinct)} programs in {library.store.root}")
@@ -100,7 +74,9 @@ def compile_programs(
 
 @programs.command("ls")
 def list_programs(
-    store: Store = None, json: options.IsJson = False, debug: options.IsDebug = False
+    store: program_options.Store = None,
+    json: options.IsJson = False,
+    debug: options.IsDebug = False,
 ) -> None:
     """List what is in the store.
 
@@ -145,14 +121,17 @@ def list_programs(
 def explain(
     model: options.Model = None,
     size: options.Size = None,
-    reference_size: ReferenceSizes = None,
+    frames: program_options.Frames = None,
+    reference_size: program_options.ReferenceSizes = None,
+    edit: program_options.IsEdit = False,
+    probe: program_options.HasProbe = False,
     dtype: options.Precision = "float32",
-    backend: BackendName = "inductor",
-    store: Store = None,
+    backend: program_options.BackendName = "inductor",
+    store: program_options.Store = None,
     json: options.IsJson = False,
     debug: options.IsDebug = False,
 ) -> None:
-    """Say which programs pictures of one size need, and why any of them would be compiled.
+    """Say which programs one size needs, and why any of them would be compiled.
 
     Examples:
 
@@ -163,11 +142,11 @@ def explain(
     """
     terminal = Terminal(is_json=json, is_debug=debug)
     with terminal.reporting():
-        from intonaco.families.flux2_programs import picture_specs
         from intonaco.programs.spec import make_key
 
+        wanted = program_options.wanted(size, frames, reference_size, is_edit=edit, has_probe=probe)
         family, library = _open(terminal, model, dtype, backend, store)
-        specs = picture_specs(family, _shape(family, size, reference_size))
+        specs = program_options.needed(family, library, wanted)
         fingerprint = library.backend.fingerprint()
         keys = {key.digest: key for key in (make_key(spec, fingerprint) for spec in specs)}
         answers = [_answer(library.store, key) for key in keys.values()]
@@ -178,7 +157,9 @@ def explain(
 
 @programs.command("verify")
 def verify(
-    store: Store = None, json: options.IsJson = False, debug: options.IsDebug = False
+    store: program_options.Store = None,
+    json: options.IsJson = False,
+    debug: options.IsDebug = False,
 ) -> None:
     """Compare every stored file with its checksum.
 
@@ -211,8 +192,8 @@ def prune(
         bool, typer.Option("--foreign", help="Remove programs compiled for another machine.")
     ] = False,
     everything: Annotated[bool, typer.Option("--all", help="Remove every program.")] = False,
-    backend: BackendName = "inductor",
-    store: Store = None,
+    backend: program_options.BackendName = "inductor",
+    store: program_options.Store = None,
     json: options.IsJson = False,
     debug: options.IsDebug = False,
 ) -> None:
@@ -254,9 +235,8 @@ def _store(folder: Path | None) -> ArtifactStore:
 
 def _open(
     terminal: Terminal, model: str | None, dtype: str, backend: str, store: Path | None
-) -> tuple[Flux2Family, ProgramLibrary]:
+) -> tuple[Family, ProgramLibrary]:
     """Return the model on programs, and the library that serves it."""
-    from intonaco.errors import UnsupportedError
     from intonaco.model import load
 
     loaded = load(
@@ -266,24 +246,8 @@ def _open(
         store=_store(store).root,
         compile_progress=lambda event: _show(terminal, event),
     )
-    family: Any = loaded.family
-    if family.name != "flux2":
-        raise UnsupportedError(
-            f"{loaded.name} is of family {family.name}, whose programs compile at the first request; "
-            "use a FLUX.2 model here"
-        )
-    return cast("Flux2Family", family), cast("ProgramLibrary", family.denoiser.library)
-
-
-def _shape(family: Flux2Family, size: str | None, reference_sizes: list[str] | None) -> Any:
-    from intonaco.families.flux2_programs import PictureShape
-
-    default = (family.defaults.width, family.defaults.height)
-    references = (options.parse_size(text) for text in reference_sizes or ())
-    return PictureShape(
-        size=options.parse_size(size) or default,
-        reference_sizes=tuple(pair for pair in references if pair is not None),
-    )
+    denoiser: Any = getattr(loaded.family, "denoiser", None)
+    return loaded.family, cast("ProgramLibrary", denoiser.library)
 
 
 def _show(terminal: Terminal, event: CompileEvent) -> None:

@@ -8,6 +8,7 @@ from intonaco.programs.store import ArtifactStore
 from tests.support.artifacts import publish
 from tests.support.fake_backend import FakeBackend
 from tests.support.program_builders import affine_spec, probe_spec
+from tests.support.tiny_wan import build_tiny_wan
 
 
 @pytest.fixture
@@ -81,3 +82,61 @@ def test_an_unknown_backend_is_refused_in_one_line(run, tiny_flux2_folder):
     result = run("compile", "-m", tiny_flux2_folder, "--backend", "fast")
     assert result.code == 3
     assert "backend must be one of eager, inductor, openvino, got 'fast'" in result.err
+
+
+@pytest.fixture(scope="module")
+def tiny_wan_folder(tmp_path_factory):
+    return build_tiny_wan(tmp_path_factory.mktemp("wan"))
+
+
+def components(result) -> list[str]:
+    assert result.code == 0, result.err
+    return [answer["component"] for answer in json.loads(result.out)["programs"]]
+
+
+def test_why_knows_films(run, store, tiny_wan_folder):
+    words = ("programs", "why", "-m", tiny_wan_folder, "--size", "32x32", "--frames", "9")
+    assert components(run(*words, "--json", "--store", store.root)) == [
+        "text_encoder",
+        "denoiser/prologue",
+        "denoiser/blocks[2]",
+        "denoiser/epilogue",
+        "decoder/first",
+        "decoder/next",
+    ]
+
+
+def test_a_film_that_cannot_be_drawn_is_refused_before_compiling(run, store, tiny_wan_folder):
+    words = ("compile", "-m", tiny_wan_folder, "--size", "32x32", "--frames", "8")
+    result = run(*words, "--store", store.root)
+    assert result.code == 2
+    assert "num_frames must be 1 + a multiple of 4, got 8" in result.err
+
+
+@pytest.mark.parametrize(
+    ("words", "more"),
+    [
+        ((), []),
+        (("--edit",), ["encoder"]),
+        (("--reference-size", "64x96"), ["encoder"]),
+        (("--edit", "--reference-size", "64x96"), ["encoder", "encoder"]),
+        (("--probe",), ["denoiser/probe"]),
+    ],
+)
+def test_edits_references_and_the_probe_need_further_programs(
+    run, store, tiny_flux2_folder, words, more
+):
+    always = ("programs", "why", "-m", tiny_flux2_folder, "--size", "64x64", "--json")
+    found = components(run(*always, *words, "--store", store.root))
+    edges = {"text_encoder", "denoiser/prologue", "denoiser/epilogue", "decoder"}
+    groups = [name for name in found if "[" in name]
+    assert sorted([*edges, *groups, *more]) == sorted(found)
+
+
+def test_why_knows_the_programs_of_references(run, store, tiny_flux2_folder):
+    words = ("programs", "why", "-m", tiny_flux2_folder, "--reference-size", "64x64", "--json")
+    found = components(run(*words, "--store", store.root))
+    assert [name for name in found if "[" in name] == [
+        "denoiser/double[1]/bounded",
+        "denoiser/single[2]/bounded",
+    ]
