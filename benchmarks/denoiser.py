@@ -1,10 +1,11 @@
 """How much faster is the denoiser on programs than diffusers' eager module on the same weights?
 
-    python -m benchmarks.denoiser [--repeats 15] [--sizes shipped medium] [--store FOLDER]
+    python -m benchmarks.denoiser [--sizes shipped medium] [--parts ratios probe groups]
 
 Two sizes: the shipped model's denoiser, and a medium one (hidden 512, 2 + 6 blocks, 1,088 tokens,
-random weights). Every contender runs once per round, in turn, so that whatever else the machine does
-falls on all alike; a ratio is one of medians. Once on one thread, then on all. Programs are kept in
+random weights). `ratios`: every contender runs once per round, in turn, so that whatever else the machine does
+falls on all alike; a ratio is one of medians. Once on one thread, then on all. `probe`: the change
+probe beside a call. `groups`: how long a cancel may wait, by blocks per call. Programs are kept in
 the store, so a second run compiles nothing. Last line one JSON object.
 """
 
@@ -22,6 +23,7 @@ from typing import Any
 import torch
 from diffusers import Flux2Transformer2DModel
 
+from benchmarks._denoiser_calls import block_operations, measure_groups, measure_probe
 from intonaco.backends.registry import make_backend
 from intonaco.families.flux2 import position_ids
 from intonaco.families.flux2_programs import ComponentWeights, ProgramDenoiser
@@ -39,9 +41,10 @@ SHIPPED_LIKE: dict[str, Any] = {
     "axes_dims_rope": [16, 16, 16, 16], "guidance_embeds": False,
 }  # fmt: skip
 MEDIUM = {**SHIPPED_LIKE, "num_attention_heads": 8, "joint_attention_dim": 1536}
-SHIPPED_SHAPE = DenoiserShape(num_image_tokens=144, num_text_tokens=48)
+SHIPPED_SHAPE = DenoiserShape(num_image_tokens=144, num_text_tokens=40)
 MEDIUM_SHAPE = DenoiserShape(num_image_tokens=1024, num_text_tokens=64)
 PRECISIONS = ("float32", "bfloat16", "w8a16", "w8a8")
+PARTS = ("ratios", "probe", "groups")
 Call = Callable[[], object]
 
 
@@ -56,15 +59,21 @@ class Bench:
     folder: Path
     repeats: int
 
-    def program(self, backend: str, precision: str, group_size: int | None = None) -> Call:
-        """Return a call of the denoiser on programs, compiled if need be."""
-        denoiser = ProgramDenoiser(
+    def denoiser(
+        self, precision: str, group_size: int | None = None, backend: str = "inductor"
+    ) -> ProgramDenoiser:
+        """Return the denoiser on programs."""
+        return ProgramDenoiser(
             library=ProgramLibrary(
                 store=self.store, backend=make_backend(backend), progress=show_compiling
             ),
             weights=self.weights(precision),
             group_size=group_size,
         )
+
+    def program(self, backend: str, precision: str) -> Call:
+        """Return a call of the denoiser on programs, compiled if need be."""
+        denoiser = self.denoiser(precision, backend=backend)
         inputs = self.inputs(precision)
         denoiser(inputs)
         return lambda: denoiser(inputs)
@@ -181,19 +190,15 @@ def run_threads(bench: Bench, num_threads: int, options: argparse.Namespace) -> 
     return {**found, "eager_fp32_ms": round(ms["eager float32"], 2)}
 
 
-def run_groups(bench: Bench) -> dict[str, float]:
-    """Return what smaller groups cost: whole call by group size, and the longest single call."""
-    torch.set_num_threads(1)
-    num_blocks = bench.transformer.config["num_single_layers"]
-    calls = {str(size): bench.program("inductor", "float32", size) for size in (1, num_blocks)}
-    ms = measure(calls, bench.repeats)
-    overhead = ms["1"] / ms[str(num_blocks)] - 1
-    longest_ms = ms[str(num_blocks)] * num_blocks / count_blocks(bench)
-    return {
-        "overhead_of_one_block_per_call": round(overhead, 4),
-        "longest_call_ms_one_group": round(longest_ms, 1),
-        "longest_call_ms_one_block": round(ms["1"] / count_blocks(bench), 1),
-    }
+def run_parts(bench: Bench, parts: list[str]) -> dict[str, Any]:
+    """Return the sections on single calls: `groups` and `probe`."""
+    found: dict[str, Any] = {}
+    if "probe" in parts:
+        denoiser = bench.denoiser("float32")
+        found["probe"] = measure_probe(denoiser, bench.inputs("float32"), bench.repeats)
+    if "groups" in parts:
+        found["groups"] = measure_groups(bench.denoiser, bench.inputs, bench.shape, bench.repeats)
+    return found
 
 
 def count_blocks(bench: Bench) -> int:
@@ -205,12 +210,11 @@ def operations(bench: Bench) -> dict[str, float]:
     """Return what one step must do: operations of linear layers and attention, bytes of weights."""
     config, length = bench.transformer.config, bench.shape.length
     model_dim = config["num_attention_heads"] * config["attention_head_dim"]
-    linear = model_dim**2 * (4 + 3 * config["mlp_ratio"])
-    per_block = 2 * length * (linear + 2 * length * model_dim)
+    per_block = block_operations(config, length)
     num_parameters = sum(tensor.numel() for tensor in bench.transformer.parameters())
     return {
         "gflop": round(per_block * count_blocks(bench) / 1e9, 3),
-        "attention_share": round(2 * length * model_dim / (linear + 2 * length * model_dim), 3),
+        "attention_share": round(4 * length**2 * model_dim / per_block, 3),
         "weights_mb_fp32": round(4 * num_parameters / 1e6, 1),
     }
 
@@ -232,6 +236,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--sizes", nargs="+", default=["shipped", "medium"])
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--store", type=Path, default=None)
     parser.add_argument("--no-torch-compile", action="store_true")
     parser.add_argument("--one-thread", action="store_true")
@@ -250,10 +255,12 @@ def main() -> None:
             transformer.eval().requires_grad_(False)
             bench = Bench(name, transformer, shape, store, Path(folder), options.repeats)
             print(f"{name}: {weights}, {operations(bench)}", flush=True)
-            result[name] = run_threads(bench, 1, options)
-            if all_threads > 1 and not options.one_thread:
+            has_ratios = "ratios" in options.parts
+            result[name] = run_threads(bench, 1, options) if has_ratios else {}
+            if has_ratios and all_threads > 1 and not options.one_thread:
                 result[name]["all_threads"] = run_threads(bench, all_threads, options)
-            result[name] |= {"groups": run_groups(bench), "weights": weights, **operations(bench)}
+            result[name] |= {"weights": weights, **operations(bench)}
+            result[name] |= run_parts(bench, options.parts)
     print(json.dumps(result))
 
 

@@ -181,13 +181,14 @@ def main() -> None:
     parser.add_argument(
         "--model", default=None, help="checkpoint folder (default: the shipped one)"
     )
+    parser.add_argument("--backend", default="eager", help="eager, inductor or openvino")
     parser.add_argument("--prompts", type=int, default=16)
     parser.add_argument("--calibration-prompts", type=int, default=4)
     parser.add_argument("--steps", type=int, nargs="+", default=[50, 30])
     parser.add_argument("--without-cache-dit", action="store_true")
     args = parser.parse_args()
     started = time.perf_counter()
-    model = intonaco.load(args.model)
+    model = intonaco.load(args.model, backend=args.backend)
     entries = {n: judge_step_count(model, n, args) for n in args.steps}
     names = ("cadence2", "online_delta", "adaptive", "best", "fast", "fewer_steps")
     for num_steps, entry in entries.items():
@@ -195,6 +196,7 @@ def main() -> None:
     first, *others = args.steps
     result = {
         **entries[first],
+        "backend": args.backend,
         "num_steps": first,
         "num_prompts": args.prompts,
         "num_calibration_prompts": args.calibration_prompts,
