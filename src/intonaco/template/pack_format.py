@@ -1,6 +1,6 @@
 """The container that every file of a template uses: an opening, then chunks with a running checksum.
 
-    opening  magic, version, role, codec, header length | header | CRC-32C of all before
+    opening  magic, version, role, header length | header | CRC-32C of all before
     chunk    payload length | payload | CRC-32C of every byte so far, checksums left out
     chunk    ...
 
@@ -21,7 +21,7 @@ from intonaco.errors import PackBoundsError, PackDamagedError, PackFormatError
 
 MAGIC = b"\x89ITN\r\n\x1a\n"
 FORMAT_VERSION = 1
-PREAMBLE = struct.Struct("<8sHBBI")
+PREAMBLE = struct.Struct("<8sHHI")
 CHUNK_LENGTH = struct.Struct("<H")
 CHECKSUM = struct.Struct("<I")
 MAX_HEADER_BYTES = 1 << 20
@@ -40,14 +40,9 @@ class Role(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """The first part of a file.
-
-    Attributes:
-        codec: id of the coding of header and payloads; its meaning depends on the role.
-    """
+    """The first part of a file; what the header means depends on the role."""
 
     role: Role
-    codec: int
     header: bytes
 
     @property
@@ -69,9 +64,7 @@ class ChunkWriter:
                 f"a header has at most {MAX_HEADER_BYTES} bytes, got {len(opening.header)}; "
                 "code fewer blocks or components in one file"
             )
-        preamble = PREAMBLE.pack(
-            MAGIC, FORMAT_VERSION, opening.role, opening.codec, len(opening.header)
-        )
+        preamble = PREAMBLE.pack(MAGIC, FORMAT_VERSION, opening.role, len(opening.header))
         self._content = bytearray(preamble + opening.header)
         self._checksum = extend_checksum(0, bytes(self._content))
         self._content += CHECKSUM.pack(self._checksum)
@@ -155,7 +148,7 @@ class ChunkReader:
         return int(num_payload_bytes) + CHUNK_OVERHEAD_BYTES
 
     def _header_bytes(self) -> int:
-        magic, version, role, _, num_header_bytes = PREAMBLE.unpack_from(self._pending)
+        magic, version, role, num_header_bytes = PREAMBLE.unpack_from(self._pending)
         if magic != MAGIC:
             raise PackFormatError(
                 f"{self._name}: does not start with the magic bytes {MAGIC.hex()}; it is no file of "
@@ -179,9 +172,8 @@ class ChunkReader:
         return int(num_header_bytes)
 
     def _take_opening(self) -> None:
-        codec = PREAMBLE.unpack_from(self._pending)[3]
         body = self._take_checked(0)
-        self.opening = Opening(role=self._role, codec=codec, header=body[PREAMBLE.size :])
+        self.opening = Opening(role=self._role, header=body[PREAMBLE.size :])
 
     def _take_chunk(self) -> bytes:
         return self._take_checked(self._checksum)[CHUNK_LENGTH.size :]

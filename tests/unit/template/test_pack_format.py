@@ -22,7 +22,7 @@ PAYLOADS = [b"one", b"two two", b"three three three"]
 
 
 def _write(payloads=PAYLOADS, header=HEADER) -> bytes:
-    writer = ChunkWriter(Opening(role=Role.BASIS, codec=7, header=header))
+    writer = ChunkWriter(Opening(role=Role.BASIS, header=header))
     for payload in payloads:
         writer.add(payload)
     return writer.content()
@@ -45,7 +45,7 @@ def test_a_file_fed_in_any_pieces_gives_the_payloads_that_went_in(payloads, head
         found += reader.feed(content[start:end])
     assert (found, reader.opening, reader.num_verified_bytes, reader.num_pending_bytes) == (
         payloads,
-        Opening(role=Role.BASIS, codec=7, header=header),
+        Opening(role=Role.BASIS, header=header),
         len(content),
         0,
     )
@@ -61,7 +61,7 @@ def test_every_prefix_gives_the_whole_chunks_in_it():
 
 
 def test_the_writer_says_where_each_chunk_ends():
-    writer = ChunkWriter(Opening(role=Role.BASIS, codec=7, header=HEADER))
+    writer = ChunkWriter(Opening(role=Role.BASIS, header=HEADER))
     ends = [writer.num_bytes, *(writer.add(payload) for payload in PAYLOADS)]
     assert ends == [len(_write(PAYLOADS[:count])) for count in range(len(PAYLOADS) + 1)]
 
@@ -98,7 +98,7 @@ def test_a_file_without_the_magic_bytes_is_refused():
 
 
 def test_a_file_of_another_version_is_refused():
-    preamble = PREAMBLE.pack(MAGIC, 2, Role.BASIS, 7, len(HEADER))
+    preamble = PREAMBLE.pack(MAGIC, 2, Role.BASIS, len(HEADER))
     with pytest.raises(PackFormatError, match="version must be 1, got 2"):
         _read(preamble + _write()[PREAMBLE.size :])
 
@@ -111,7 +111,7 @@ def test_a_file_in_anothers_place_is_refused():
 
 def test_a_header_longer_than_the_bound_is_refused_before_it_is_taken():
     reader = _reader()
-    preamble = PREAMBLE.pack(MAGIC, 1, Role.BASIS, 7, MAX_HEADER_BYTES + 1)
+    preamble = PREAMBLE.pack(MAGIC, 1, Role.BASIS, MAX_HEADER_BYTES + 1)
     with pytest.raises(PackBoundsError, match=f"at most {MAX_HEADER_BYTES} bytes"):
         list(reader.feed(preamble + bytes(1 << 16)))
     assert reader.num_pending_bytes == PREAMBLE.size
@@ -123,9 +123,9 @@ def test_a_chunk_without_payload_is_refused():
 
 
 def test_a_writer_refuses_what_a_reader_would():
-    writer = ChunkWriter(Opening(role=Role.BASIS, codec=7, header=HEADER))
+    writer = ChunkWriter(Opening(role=Role.BASIS, header=HEADER))
     for payload in (b"", bytes(MAX_PAYLOAD_BYTES + 1)):
         with pytest.raises(PackBoundsError, match="payload bytes"):
             writer.add(payload)
     with pytest.raises(PackBoundsError, match="header"):
-        ChunkWriter(Opening(role=Role.BASIS, codec=7, header=bytes(MAX_HEADER_BYTES + 1)))
+        ChunkWriter(Opening(role=Role.BASIS, header=bytes(MAX_HEADER_BYTES + 1)))
