@@ -96,8 +96,7 @@ class SingleStateAttention:
         key = torch.cat([key[:, :num_text], image_key], dim=1)
         value = torch.cat([value[:, :num_text], image_value], dim=1)
         attended = _attend(query, key, value, image_rotary_emb, state)
-        output: Tensor = attn.to_out(torch.cat([attended, attn.mlp_act_fn(feed)], dim=-1))
-        return output
+        return cast("Tensor", attn.to_out(torch.cat([attended, attn.mlp_act_fn(feed)], dim=-1)))
 
 
 def _split_heads(merged: Tensor, attn: Any) -> Tensor:
