@@ -270,12 +270,21 @@ class _Plan:
             constants=group_constants(self.header, stack, first_block, size),
         )
 
-    def _spec(self, piece: str, **fields: Any) -> ProgramSpec:
+    def _spec(
+        self,
+        piece: str,
+        *,
+        builder: str | None = None,
+        sources: tuple[str, ...] = SOURCES,
+        **fields: Any,
+    ) -> ProgramSpec:
         return ProgramSpec(
             component=f"denoiser/{piece}",
+            builder=builder or f"{BUILDERS}:build_{piece}",
             precision=self.precision,
+            sources=sources,
             libraries=("diffusers",),
-            **{"builder": f"{BUILDERS}:build_{piece}", "sources": SOURCES, **fields},
+            **fields,
         )
 
     def _edge_config(self) -> dict[str, Any]:
