@@ -100,7 +100,7 @@ class SingleStateAttention:
 
 
 def _split_heads(merged: Tensor, attn: Any) -> Tensor:
-    return merged.unflatten(-1, (-1, attn.head_dim))
+    return merged.reshape(*merged.shape[:-1], -1, attn.head_dim)
 
 
 def _attend(

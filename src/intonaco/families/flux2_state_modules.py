@@ -65,7 +65,9 @@ class TappedDenoiser:
 
             def observe(query: Tensor, key: Tensor, value: Tensor) -> None:
                 if self.attention_tap is not None:
-                    self.attention_tap.write(step, block, query[0], key[0], value[0])
+                    self.attention_tap.write(
+                        step, block, query[0], key[0], value[0], num_text_tokens=num_text
+                    )
 
             return BlockState(exchange, key_rotary, num_text, observe)
 

@@ -71,11 +71,19 @@ class AttentionTap(Protocol):
     """Receives what attention computes with, for statistics."""
 
     def write(
-        self, step: int, block: int, query_QHD: Tensor, key_KHD: Tensor, value_KHD: Tensor, /
+        self,
+        step: int,
+        block: int,
+        query_QHD: Tensor,
+        key_KHD: Tensor,
+        value_KHD: Tensor,
+        /,
+        *,
+        num_text_tokens: int,
     ) -> None:
         """Take one block's query and key (rotated) and value; a tap that keeps them copies them.
 
-        Queries and keys are text tokens first, then all image tokens in raster order, then
+        Queries and keys are `num_text_tokens` text tokens first, then all image tokens in raster order, then
         reference tokens; weights are softmax(query @ key / sqrt(D)) per head.
         """
         ...
