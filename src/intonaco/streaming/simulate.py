@@ -29,7 +29,7 @@ class EditOutcome:
         num_cut: shards that ran before everything asked for them had arrived.
         num_bytes: received, used or not.
         levels: per shard; None where it borrowed, ran dense or the method has no levels.
-        needs: when it was each shard's turn.
+        begins: when each shard began.
         num_borrowed: shards that ran with the state of the step before.
         dense_from_step: first step that ran dense, or None.
     """
@@ -40,7 +40,7 @@ class EditOutcome:
     num_cut: int = 0
     num_bytes: int = 0
     levels: tuple[int | None, ...] = ()
-    needs: tuple[float, ...] = ()
+    begins: tuple[float, ...] = ()
     num_borrowed: int = 0
     dense_from_step: int | None = None
 
@@ -74,7 +74,7 @@ class _Record:
     num_cut: int = 0
     num_bytes: int = 0
     levels: list[int | None] = field(default_factory=list[int | None])
-    needs: list[float] = field(default_factory=list[float])
+    begins: list[float] = field(default_factory=list[float])
     num_borrowed: int = 0
 
     def outcome(self, latency_s: float, dense_from_step: int | None = None) -> EditOutcome:
@@ -85,7 +85,7 @@ class _Record:
             num_cut=self.num_cut,
             num_bytes=self.num_bytes,
             levels=tuple(self.levels),
-            needs=tuple(self.needs),
+            begins=tuple(self.begins),
             num_borrowed=self.num_borrowed,
             dense_from_step=dense_from_step,
         )
@@ -186,7 +186,7 @@ class _Simulation:
         late_s = self.begins_at - self.turn_at
         self.record.stall_s += late_s
         self.record.num_violations += late_s > LATE_S
-        self.record.needs.append(self.turn_at)
+        self.record.begins.append(self.begins_at)
         if isinstance(start, Borrow):
             self.record.num_borrowed += 1
             self.record.levels.append(None)
