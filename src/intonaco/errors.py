@@ -38,7 +38,11 @@
     │       └── PackDamagedError    bytes were altered or are missing; a checksum differs
     ├── StreamingError              template state cannot be streamed as asked
     │   ├── StreamSettingsError     a setting, table or level of the stream controller breaks a rule
-    │   └── TraceError              a bandwidth trace is missing, damaged or cannot be synthesized
+    │   ├── TraceError              a bandwidth trace is missing, damaged or cannot be synthesized
+    │   └── StoreError              a store of templates cannot be used
+    │       ├── StoreLostError      no connection, or nothing arrived over it in time; worth a retry
+    │       ├── StoreAnswerError    the store answered what was not asked for, or has no such file
+    │       └── StoreChangedError   a file of the store is another one than before
     ├── ServingError                a server cannot start, or cannot do what a client asked
     │   ├── ProfileError            a serving profile breaks a rule; the message names the field
     │   ├── MessageError            what came between the two processes is no message of theirs
@@ -211,6 +215,22 @@ class StreamSettingsError(StreamingError):
 
 class TraceError(StreamingError):
     """A bandwidth trace is missing, damaged, or cannot be synthesized as asked."""
+
+
+class StoreError(StreamingError):
+    """A store of templates cannot be used."""
+
+
+class StoreLostError(StoreError):
+    """No connection can be had, or nothing arrived over it in time; trying again may help."""
+
+
+class StoreAnswerError(StoreError):
+    """The store answered what was not asked for, or has no such file."""
+
+
+class StoreChangedError(StoreError):
+    """A file of the store is another one than before; what was fetched of it is dropped."""
 
 
 class ServingError(IntonacoError):
