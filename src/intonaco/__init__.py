@@ -28,10 +28,11 @@ if TYPE_CHECKING:
         SaveError,
         UnsupportedError,
     )
-    from intonaco.model import Model, load, replay
+    from intonaco.model import Model, load
     from intonaco.pipelines.generate import StepEvent
     from intonaco.pipelines.picture import Picture
     from intonaco.pipelines.receipt import Receipt, read_receipt
+    from intonaco.replaying import replay
 
 _HOME_OF = {
     "CheckpointError": "intonaco.errors",
@@ -53,7 +54,7 @@ _HOME_OF = {
     "UnsupportedError": "intonaco.errors",
     "load": "intonaco.model",
     "read_receipt": "intonaco.pipelines.receipt",
-    "replay": "intonaco.model",
+    "replay": "intonaco.replaying",
 }
 
 __all__ = [

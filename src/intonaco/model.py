@@ -1,4 +1,4 @@
-"""The front door: load a model, draw, edit, replay.
+"""The front door: load a model, draw, edit.
 
 Resolves defaults and files into frozen requests, calls the pipelines, writes receipts.
 """
@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from PIL import Image
 
 from intonaco.backends.registry import make_backend
 from intonaco.backends.spec import Precision
-from intonaco.errors import ReplayError, RequestError, UnsupportedError
+from intonaco.errors import RequestError, UnsupportedError
 from intonaco.families.base import Defaults, EditableFamily, Family
 from intonaco.families.checkpoint import Checkpoint, read_checkpoint, revision_digest
 from intonaco.families.registry import load_family, load_family_on_programs
@@ -25,7 +25,6 @@ from intonaco.families.source import find_folder
 from intonaco.pipelines.caching import (
     StepCacheChoice,
     StepCacheRequest,
-    repeat_step_cache,
     resolve_step_cache,
 )
 from intonaco.pipelines.edit import DEFAULT_FEATHER_PIXELS, MAX_FEATHER_PIXELS, edit
@@ -33,12 +32,13 @@ from intonaco.pipelines.generate import GenerateResult, ProgressCallback, genera
 from intonaco.pipelines.mask import read_mask
 from intonaco.pipelines.picture import Picture
 from intonaco.pipelines.reading import open_picture, picture_digest
-from intonaco.pipelines.receipt import EditRecord, Receipt, read_receipt
-from intonaco.pipelines.record import differences, make_receipt
+from intonaco.pipelines.receipt import EditRecord, TemplateRecord
+from intonaco.pipelines.record import make_receipt
 from intonaco.programs.compiler import CompileProgress
 from intonaco.programs.library import ProgramLibrary
 from intonaco.programs.store import ArtifactStore, default_store_folder
 from intonaco.stepcache.calibration import FILE_NAME as CALIBRATION_FILE_NAME
+from intonaco.template.capture import TemplateState
 
 PictureSource = Image.Image | str | Path
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -154,6 +154,7 @@ class Model:
         has_source_reference: bool = False,
         is_private: bool = False,
         step_cache: StepCacheChoice = None,
+        template_state: TemplateState | None = None,
         progress: ProgressCallback | None = None,
     ) -> Picture:
         """Redraw `template` inside `mask`; every pixel outside keeps its exact value.
@@ -164,6 +165,9 @@ class Model:
             prompt: what the whole picture shows after the edit; may be left out with references.
             feather_pixels: width of the blend inside the mask, 0 .. 64.
             has_source_reference: also show the model the whole template.
+            template_state: what was prepared of this very template; the mask lies inside its own.
+                Only what may change is then computed, and seed and num_steps left out are those of
+                its capture. Raises TemplateIdentityError where it is another's.
 
         Other arguments and errors are those of `generate`.
         """
@@ -174,6 +178,10 @@ class Model:
         )
         source = open_picture(template, "template").convert("RGB")
         mask_HW = open_mask(mask, size=source.size)
+        if template_state is not None:
+            captured = template_state.identity
+            seed = captured.seed if seed is None else seed
+            num_steps = captured.num_steps if num_steps is None else num_steps
         request = GenerateRequest(
             prompt=prompt or "",
             seed=_seed(seed),
@@ -185,8 +193,11 @@ class Model:
             negative_prompt=negative_prompt,
             references=open_references(references),
         )
+        family = self._editable()
+        if template_state is not None:
+            template_state.check(family, request, source, self.digest)
         result = edit(
-            self._editable(),
+            family,
             request,
             template=source,
             mask_HW=mask_HW,
@@ -194,12 +205,14 @@ class Model:
             has_source_reference=has_source_reference,
             progress=progress,
             step_cache=self.step_cache_request(step_cache),
+            reuse=None if template_state is None else template_state.reuse(),
         )
         record = EditRecord(
             template_sha256=picture_digest(source),
             mask_sha256=picture_digest(Image.fromarray(mask_HW)),
             feather_pixels=feather_pixels,
             has_source_reference=has_source_reference,
+            template=None if template_state is None else _template_record(template_state),
         )
         return self._picture(
             request,
@@ -298,123 +311,11 @@ def load(
     return Model(family, checkpoint)
 
 
-def replay(
-    path: str | Path,
-    model: Model | str | Path | None = None,
-    *,
-    prompt: str | None = None,
-    references: Sequence[PictureSource] = (),
-    template: PictureSource | None = None,
-    mask: PictureSource | None = None,
-    progress: ProgressCallback | None = None,
-) -> Picture:
-    """Draw the picture in `path` again from its receipt, to the same pixels.
-
-    Args:
-        path: a PNG that intonaco saved.
-        model: the model that drew it, or where it is; None = the shipped one.
-        prompt: needed where the receipt is private.
-        references, template, mask: the pictures it was drawn from, where there were any.
-
-    Raises:
-        ReceiptError: there is no receipt that can be read.
-        ReplayError: it cannot be drawn again; the message names the field in the way.
-    """
-    receipt = read_receipt(path)
-    if receipt.is_private and prompt is None:
-        raise ReplayError(f"prompt: the receipt of {path} is private; pass the prompt")
-    pictures = open_references(references)
-    _check_references(receipt, pictures)
-    loaded = _replay_model(receipt, model)
-    shared: dict[str, Any] = {
-        "prompt": prompt if receipt.prompt is None else receipt.prompt,
-        "seed": receipt.seed,
-        "num_steps": receipt.num_steps,
-        "references": pictures,
-        "guidance_scale": receipt.guidance_scale,
-        "negative_prompt": receipt.negative_prompt,
-        "image_index": receipt.image_index,
-        "is_private": receipt.is_private,
-        "step_cache": repeat_step_cache(receipt.step_cache),
-        "progress": progress,
-    }
-    if receipt.edit is None:
-        shared |= {
-            "width": receipt.width,
-            "height": receipt.height,
-            "num_frames": receipt.num_frames,
-        }
-        picture = loaded.generate(**shared)
-    else:
-        picture = _replay_edit(loaded, receipt.edit, template, mask, shared)
-    if picture.receipt.picture_sha256 != receipt.picture_sha256:
-        raise ReplayError(
-            f"picture_sha256: drew other pixels than {path} records; what differs here: "
-            f"{differences(receipt, picture.receipt)}"
-        )
-    return picture
-
-
-def _check_references(receipt: Receipt, references: tuple[Image.Image, ...]) -> None:
-    wanted, got = list(receipt.references_sha256), [picture_digest(one) for one in references]
-    if len(wanted) != len(got):
-        raise ReplayError(
-            f"references_sha256: drawn with {len(wanted)} references, got {len(got)}; pass those "
-            "pictures in the same order"
-        )
-    for index, (digest, given) in enumerate(zip(wanted, got, strict=True)):
-        if digest != given:
-            raise ReplayError(
-                f"references_sha256: references[{index}] is another picture than it was drawn with "
-                f"({given[:12]}, recorded {digest[:12]}); pass the same one"
-            )
-
-
-def _replay_model(receipt: Receipt, model: Model | str | Path | None) -> Model:
-    if not isinstance(model, Model):
-        model = load(model, dtype=receipt.dtype, device=receipt.device, backend=receipt.backend)
-    if model.digest != receipt.model_digest:
-        raise ReplayError(
-            f"model_digest: drawn with {receipt.model_name} {receipt.model_digest[:12]}, got "
-            f"{model.name} {model.digest[:12]}; pass the model that drew it"
-        )
-    fields = {"dtype": model.dtype, "device": model.device, "backend": model.backend}
-    for field, given in fields.items():
-        recorded = getattr(receipt, field)
-        if recorded != given:
-            raise ReplayError(
-                f"{field}: drawn with {recorded}, the model is loaded with {given}; load it with "
-                f"{field}={recorded!r}"
-            )
-    return model
-
-
-def _replay_edit(
-    model: Model,
-    record: EditRecord,
-    template: PictureSource | None,
-    mask: PictureSource | None,
-    shared: dict[str, Any],
-) -> Picture:
-    if template is None or mask is None:
-        missing = "template" if template is None else "mask"
-        raise ReplayError(f"{missing}: the picture is an edit; pass the {missing} it started from")
-    source = open_picture(template, "template").convert("RGB")
-    mask_HW = open_mask(mask, size=source.size)
-    given = {"template": source, "mask": Image.fromarray(mask_HW)}
-    for name, picture in given.items():
-        recorded = getattr(record, f"{name}_sha256")
-        if picture_digest(picture) != recorded:
-            raise ReplayError(
-                f"{name}_sha256: another {name} than it was drawn with ({recorded[:12]} recorded); "
-                "pass the same one"
-            )
-    return model.edit(
-        source,
-        mask_HW,
-        feather_pixels=record.feather_pixels,
-        has_source_reference=record.has_source_reference,
-        **shared,
+def _template_record(state: TemplateState) -> TemplateRecord:
+    return TemplateRecord(
+        template_id=state.identity.digest,
+        state="exact" if state.is_exact else "coded",
+        num_bytes=state.num_bytes,
     )
 
 

@@ -31,6 +31,25 @@ class Environment(BaseModel):
     num_threads: int
 
 
+class TemplateRecord(BaseModel):
+    """Which prepared template an edit used, and how much of its state.
+
+    Attributes:
+        template_id: digest of the template's identity.
+        state: "exact" as captured; "coded" within a budget, all parts in time; "degraded" where parts
+            were late and less was used than planned.
+        num_bytes: of the template's state that were read.
+        dense_from_step: the first step that computed everything instead; None = none did.
+    """
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    template_id: Sha256
+    state: Literal["exact", "coded", "degraded"]
+    num_bytes: int = Field(ge=0)
+    dense_from_step: int | None = Field(default=None, ge=0)
+
+
 class EditRecord(BaseModel):
     """What an edit started from; digests are over decoded pixels."""
 
@@ -40,6 +59,7 @@ class EditRecord(BaseModel):
     mask_sha256: Sha256
     feather_pixels: int
     has_source_reference: bool
+    template: TemplateRecord | None = None
 
 
 class StepCacheRecord(BaseModel):

@@ -174,7 +174,8 @@ def skew(mean_SBN: Importances) -> float:
         return math.nan
     ordered = np.sort(mean_SBN, axis=-1)
     top, total = ordered[..., -num_top:].sum(axis=-1), ordered.sum(axis=-1)
-    return float(np.mean(top / np.maximum(total, np.finfo(np.float32).tiny)))
+    shares: NDArray[np.float64] = top / np.maximum(total, np.finfo(np.float32).tiny)
+    return float(shares.mean())
 
 
 def overlap(per_request_RSBN: Importances) -> float:
