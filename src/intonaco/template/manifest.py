@@ -28,7 +28,7 @@ MAX_MANIFEST_BYTES = 8 << 20
 MAX_CUTS = 4096
 MAX_SIDE_TOKENS = 4096
 HASH_DIGITS_IN_NAME = 16
-FILE_NAME = re.compile(r"[a-z0-9-]{1,60}\.([0-9a-f]{16})\.(png|itn)")
+FILE_NAME = re.compile(r"[a-z0-9-]{1,60}\.([0-9a-f]{16})\.(png|itn|json)")
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -58,7 +58,7 @@ class FileRecord(Strict):
         if match is None or match[1] != self.sha256[:HASH_DIGITS_IN_NAME]:
             raise ValueError(
                 f"name {self.name!r:.80} must be small letters, the first {HASH_DIGITS_IN_NAME} "
-                f"digits of its sha256 ({self.sha256[:HASH_DIGITS_IN_NAME]}) and png or itn"
+                f"digits of its sha256 ({self.sha256[:HASH_DIGITS_IN_NAME]}) and png, itn or json"
             )
         return self
 
@@ -173,6 +173,7 @@ class TemplateManifest(Strict):
         template_id: digest of `identity`.
         identity: what the state belongs to; an edit that differs in any field is refused.
         title: shown to people.
+        importance: what profiling found, for people; None where it was not kept.
         bases: one file per block group. coefficients: [step][block group].
         made_by: names and versions of what built it.
     """
@@ -187,6 +188,7 @@ class TemplateManifest(Strict):
     picture: FileRecord
     mask: FileRecord
     latents: FileRecord
+    importance: FileRecord | None
     bases: tuple[LadderRecord, ...]
     coefficients: tuple[tuple[LadderRecord, ...], ...]
     made_by: dict[str, str]
@@ -212,7 +214,8 @@ class TemplateManifest(Strict):
     def files(self) -> tuple[FileRecord, ...]:
         """Return every file but the manifest itself."""
         ladders = [record for row in self.coefficients for record in row]
-        return (self.picture, self.mask, self.latents, *self.bases, *ladders)
+        extra = () if self.importance is None else (self.importance,)
+        return (self.picture, self.mask, self.latents, *extra, *self.bases, *ladders)
 
     @property
     def state_bytes(self) -> int:

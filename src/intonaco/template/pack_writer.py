@@ -37,6 +37,7 @@ class TemplateParts:
         latents: clean, (1, tokens, channels) or of another three sizes.
         is_edited_YX: the tokens that edits may change.
         made_by: names and versions of what built it.
+        importance_json: what profiling found, see `intonaco.template.inspect`; None = not kept.
     """
 
     template_id: str
@@ -47,6 +48,7 @@ class TemplateParts:
     latents: NDArray[np.float32]
     is_edited_YX: NDArray[np.bool_]
     made_by: Mapping[str, str]
+    importance_json: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +89,11 @@ def pack_template(coded: CodedTemplate, parts: TemplateParts) -> PackedTemplate:
         picture=_add(contents, "picture", parts.picture_png, "png"),
         mask=_add(contents, "mask", parts.mask_png, "png"),
         latents=_add(contents, "latents", write_latents(parts.latents), "itn"),
+        importance=(
+            None
+            if parts.importance_json is None
+            else _add(contents, "importance", parts.importance_json, "json")
+        ),
         bases=bases,
         coefficients=coefficients,
         made_by=dict(parts.made_by),
