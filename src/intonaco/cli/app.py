@@ -12,6 +12,7 @@ from intonaco.cli.edit import edit
 from intonaco.cli.generate import generate
 from intonaco.cli.programs import compile_programs, programs
 from intonaco.cli.replay import replay
+from intonaco.cli.serve import serve
 from intonaco.version import __version__
 
 INTRODUCTION = """
@@ -39,6 +40,7 @@ app.command()(demo)
 app.command()(generate)
 app.command()(edit)
 app.command()(replay)
+app.command()(serve)
 app.command()(calibrate)
 app.command()(compare)
 app.command()(doctor)

@@ -1,0 +1,165 @@
+"""A job: what one request asked for, what has happened to it, and who follows that.
+
+Lives in the API process, made when a request was found good. Not shared between threads.
+"""
+
+import asyncio
+import secrets
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from intonaco.errors import IntonacoError
+from intonaco.serving.messages import Draw, RawPicture
+
+EventKind = Literal["queued", "started", "step", "partial", "picture", "failed", "done"]
+FINAL_KINDS = frozenset({"failed", "done"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnPicture:
+    """One finished picture of a job."""
+
+    raw: RawPicture
+    receipt: str
+    warnings: tuple[str, ...]
+    draw_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobEvent:
+    """Something that happened to a job; `image_index` says to which of its pictures."""
+
+    kind: EventKind
+    image_index: int = 0
+    step: int = 0
+    num_steps: int = 0
+    partial_index: int = 0
+    preview: RawPicture | None = None
+    message: str = ""
+
+
+@dataclass(kw_only=True, eq=False)
+class Job:
+    """`num_pictures` pictures under one seed. Mutable: its state is its life.
+
+    Attributes:
+        order: what to draw; its `image_index` and `draw_id` are set per picture.
+        inputs: the pixels that `order.pictures` describe.
+        deadline_s: on the supervisor's clock.
+    """
+
+    job_id: str
+    caller: str
+    order: Draw
+    inputs: tuple[RawPicture, ...] = ()
+    num_pictures: int = 1
+    created_s: float
+    deadline_s: float
+    started_s: float | None = None
+    finished_s: float | None = None
+    pictures: list[DrawnPicture] = field(default_factory=list[DrawnPicture])
+    events: list[JobEvent] = field(default_factory=list[JobEvent])
+    error: IntonacoError | None = None
+    expiry: asyncio.TimerHandle | None = None
+    cancel_asked: asyncio.Event = field(default_factory=asyncio.Event)
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def num_pictures_left(self) -> int:
+        return self.num_pictures - len(self.pictures)
+
+    @property
+    def is_finished(self) -> bool:
+        return bool(self.events) and self.events[-1].kind in FINAL_KINDS
+
+    @property
+    def status(self) -> str:
+        """One of queued, in_progress, completed, failed."""
+        if self.is_finished:
+            return "failed" if self.error else "completed"
+        return "queued" if self.started_s is None else "in_progress"
+
+    def next_draw(self) -> Draw:
+        """Return the message for the next picture."""
+        index = len(self.pictures)
+        update = {"image_index": index, "draw_id": f"{self.job_id}-{index}"}
+        return self.order.model_copy(update=update)
+
+    def cancel(self) -> None:
+        """Ask that this job ends; the supervisor sees it at once, the drawing at its next step."""
+        self.cancel_asked.set()
+
+    def publish(self, event: JobEvent) -> None:
+        """Tell all followers of `event`."""
+        self.events.append(event)
+        self._news.set()
+        self._news = asyncio.Event()
+
+    def finish(self, now_s: float, error: IntonacoError | None = None) -> None:
+        """End the job; a second end changes nothing."""
+        if self.is_finished:
+            return
+        self.finished_s, self.error = now_s, error
+        self.inputs = ()
+        if self.expiry is not None:
+            self.expiry.cancel()
+        kind: EventKind = "failed" if error else "done"
+        self.publish(JobEvent(kind=kind, message=str(error) if error else ""))
+
+    async def follow(self) -> AsyncIterator[JobEvent]:
+        """Yield every event from the first one, until the job has ended."""
+        index = 0
+        while True:
+            news = self._news
+            while index < len(self.events):
+                event = self.events[index]
+                index += 1
+                yield event
+                if event.kind in FINAL_KINDS:
+                    return
+            await news.wait()
+
+    async def wait(self) -> None:
+        """Return when the job has ended."""
+        while not self.is_finished:
+            await self._news.wait()
+
+
+class JobBook:
+    """The jobs that can be looked up by id: all that run, and the latest that ended."""
+
+    def __init__(self, *, max_finished: int) -> None:
+        self._max_finished = max_finished
+        self._jobs: OrderedDict[str, Job] = OrderedDict()
+
+    def add(self, job: Job) -> None:
+        """Keep `job`; forget the oldest finished ones beyond the bound."""
+        self._jobs[job.job_id] = job
+        finished = [one.job_id for one in self._jobs.values() if one.is_finished]
+        for job_id in finished[: max(0, len(finished) - self._max_finished)]:
+            del self._jobs[job_id]
+
+    def find(self, job_id: str) -> Job | None:
+        """Return the job with this id, or None."""
+        return self._jobs.get(job_id)
+
+    def forget(self, job: Job) -> None:
+        """Drop `job`, whose result was handed over."""
+        self._jobs.pop(job.job_id, None)
+
+
+def new_id() -> str:
+    """Return an id that no other request has: 96 random bits."""
+    return f"req-{secrets.token_hex(12)}"
+
+
+def preview_steps(num_previews: int, num_steps: int) -> tuple[int, ...]:
+    """Return the steps after which previews are decoded: evenly spread, never the last one.
+
+    >>> preview_steps(3, 8)
+    (1, 3, 5)
+    """
+    count = min(num_previews, num_steps - 1)
+    return tuple((index + 1) * num_steps // (count + 1) - 1 for index in range(count))
