@@ -1,0 +1,114 @@
+"""What may be fetched: levels, their costs, and how two progressive files become one choice."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from intonaco.errors import StreamSettingsError
+from intonaco.streaming.tables import Level, Rung, ShardLevels, ShardTable, pair_ladders
+
+
+def shard(*levels, step=0, group=0):
+    return ShardLevels(
+        step=step,
+        group=group,
+        levels=tuple(
+            Level(coefficient_bytes=own, basis_bytes=shared, error=error)
+            for own, shared, error in levels
+        ),
+    )
+
+
+THREE = ((100, 300, 9.0), (200, 300, 4.0), (400, 600, 1.0))
+
+
+def test_a_basis_that_is_there_costs_nothing_again():
+    rows = shard(*THREE)
+    assert rows.cost_bytes(2, coefficient_bytes=0, basis_bytes=0) == 1000
+    assert rows.cost_bytes(2, coefficient_bytes=0, basis_bytes=600) == 400
+
+
+@pytest.mark.parametrize(("budget", "level"), [(0, 0), (399, 0), (500, 1), (999, 1), (1000, 2)])
+def test_the_highest_level_within_a_budget_is_taken_and_the_floor_when_none_fits(budget, level):
+    assert shard(*THREE).highest_within(budget, coefficient_bytes=0, basis_bytes=0) == level
+
+
+def test_a_level_is_reached_when_both_files_reach_it():
+    rows = shard(*THREE)
+    assert rows.level_of(coefficient_bytes=400, basis_bytes=599) == 1
+    assert rows.level_of(coefficient_bytes=400, basis_bytes=600) == 2
+    assert rows.level_of(coefficient_bytes=99, basis_bytes=600) is None
+
+
+@pytest.mark.parametrize(
+    ("levels", "message"),
+    [
+        ((), "needs at least one level"),
+        (((200, 0, 2.0), (100, 0, 1.0)), "must grow in bytes"),
+        (((100, 0, 2.0), (100, 0, 1.0)), "must grow in bytes"),
+        (((100, 0, 1.0), (200, 0, 2.0)), "must not grow in error"),
+    ],
+)
+def test_levels_that_are_out_of_order_are_refused(levels, message):
+    with pytest.raises(StreamSettingsError, match=message):
+        shard(*levels)
+
+
+def test_shards_that_are_not_in_the_order_of_need_are_refused():
+    second = shard(*THREE, step=0, group=1)
+    with pytest.raises(StreamSettingsError, match="step by step"):
+        ShardTable(shards=(second, shard(*THREE)))
+
+
+def test_an_edit_counts_each_basis_once():
+    table = ShardTable(shards=(shard(*THREE, step=0), shard(*THREE, step=1)))
+    assert table.floor_bytes == 100 + 100 + 300
+    assert table.full_bytes == 400 + 400 + 600
+    assert table.bytes_at([0, 2]) == 100 + 400 + 600
+
+
+def test_an_edit_needs_one_level_per_shard():
+    with pytest.raises(StreamSettingsError, match="one level per shard, 1, got 2"):
+        ShardTable(shards=(shard(*THREE),)).bytes_at([0, 0])
+
+
+def test_two_ladders_are_cut_where_a_byte_buys_the_same_in_both():
+    own = [
+        Rung(num_bytes=10, error=100.0),
+        Rung(num_bytes=20, error=50.0),
+        Rung(num_bytes=30, error=45.0),
+    ]
+    shared = [Rung(num_bytes=5, error=80.0), Rung(num_bytes=15, error=40.0)]
+    levels = pair_ladders(own, shared, basis_share=0.5)
+    assert [(x.coefficient_bytes, x.basis_bytes, x.error) for x in levels] == [
+        (10, 5, 140.0),
+        (20, 5, 90.0),  # 5 per byte
+        (20, 15, 70.0),  # 4 per byte over all steps
+        (30, 15, 65.0),  # 0.5 per byte
+    ]
+
+
+rungs = st.lists(
+    st.tuples(st.integers(1, 500), st.floats(0, 100)), min_size=1, max_size=12
+).map(
+    lambda steps: [
+        Rung(
+            num_bytes=sum(size for size, _ in steps[: index + 1]),
+            error=sum(error for _, error in steps[index + 1 :]),
+        )
+        for index in range(len(steps))
+    ]
+)
+
+
+@given(own=rungs, shared=rungs)
+def test_paired_ladders_always_make_valid_levels_that_end_with_both_files_whole(own, shared):
+    levels = pair_ladders(own, shared, basis_share=0.25)
+    rows = ShardLevels(step=0, group=0, levels=levels)
+    assert rows.full.coefficient_bytes == own[-1].num_bytes
+    assert rows.full.basis_bytes == shared[-1].num_bytes
+
+
+def test_a_ladder_without_a_floor_is_refused():
+    with pytest.raises(StreamSettingsError, match="needs a floor in both files"):
+        pair_ladders([], [Rung(num_bytes=1, error=1.0)], basis_share=1.0)
