@@ -72,7 +72,7 @@ def denoiser_specs(
 ) -> DenoiserSpecs:
     """Return the denoiser's programs; `group_size` None chooses one by `default_group_size`."""
     if group_size is None:
-        group_size = default_group_size(config, shape)
+        group_size = default_group_size(config, shape, precision)
     plan = _Plan(dict(config), header, shape, precision)
     return DenoiserSpecs(
         prologue=plan.prologue(),
@@ -82,7 +82,9 @@ def denoiser_specs(
     )
 
 
-def default_group_size(config: Mapping[str, Any], shape: DenoiserShape) -> int:
+def default_group_size(
+    config: Mapping[str, Any], shape: DenoiserShape, precision: str = "float32"
+) -> int:
     """Return how many blocks one call may hold.
 
     Counts multiplications of the linear layers and of attention for a single-stream block; a
@@ -91,7 +93,7 @@ def default_group_size(config: Mapping[str, Any], shape: DenoiserShape) -> int:
     model_dim = config["num_attention_heads"] * config["attention_head_dim"]
     linear = model_dim * model_dim * (4 + 3 * config["mlp_ratio"])
     attention = 2 * shape.length * model_dim
-    return blocks_per_call(2 * shape.length * (linear + attention))
+    return blocks_per_call(2 * shape.length * (linear + attention), activation_dtype(precision))
 
 
 def text_encoder_spec(

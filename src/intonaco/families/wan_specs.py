@@ -182,7 +182,7 @@ class _Plan:
     def default_group_size(self) -> int:
         linear = self.model_dim * (6 * self.model_dim + 2 * self.config["ffn_dim"])
         attention = 2 * self.model_dim * (self.num_tokens + self.shape.num_text_tokens)
-        return blocks_per_call(2 * self.num_tokens * (linear + attention))
+        return blocks_per_call(2 * self.num_tokens * (linear + attention), "float32")
 
     def prologue(self) -> ProgramSpec:
         return self._spec(

@@ -12,8 +12,9 @@ from typing import Any, cast
 from intonaco.backends.spec import DtypeName, ProgramSpec, TensorSpec
 from intonaco.programs.presharding import Header
 
-# What a processor of one slow core does; it only bounds how long one call holds the lock.
-ASSUMED_FLOPS_PER_S = 30e9
+# What one slow core does, in bfloat16 without units for it; it only bounds how long one call holds
+# the lock. `benchmarks/denoiser.py` compares it with the speed of the machine (`groups`).
+ASSUMED_FLOPS_PER_S: dict[DtypeName, float] = {"float32": 30e9, "bfloat16": 10e9}
 MAX_CALL_S = 0.25
 
 
@@ -38,9 +39,9 @@ class GroupSpec:
         return f"{self.stack}.{self.first_block + int(index)}.{rest}"
 
 
-def blocks_per_call(operations_per_block: float) -> int:
-    """Return how many blocks one call may hold, so that it ends within `MAX_CALL_S`."""
-    return max(1, int(MAX_CALL_S / (operations_per_block / ASSUMED_FLOPS_PER_S)))
+def blocks_per_call(operations_per_block: float, activations: DtypeName) -> int:
+    """Return how many blocks one call may hold, so that it ends within `MAX_CALL_S`; at least one."""
+    return max(1, int(MAX_CALL_S * ASSUMED_FLOPS_PER_S[activations] / operations_per_block))
 
 
 def split_blocks(num_blocks: int, group_size: int) -> list[int]:
