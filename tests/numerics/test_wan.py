@@ -162,3 +162,37 @@ def test_only_float32_runs_on_programs(folder, tmp_path):
         load_wan_programs(
             read_checkpoint(folder), library, precision="w8a8", device=torch.device("cpu")
         )
+
+
+@pytest.mark.parametrize("on_programs", [False, True])
+def test_what_stands_in_the_padding_of_the_text_changes_no_bit(
+    folder, family, tmp_path, on_programs
+):
+    component = family.text_encoder
+    if on_programs:
+        library = ProgramLibrary(store=ArtifactStore(tmp_path), backend=make_backend("eager"))
+        component = load_wan_programs(
+            read_checkpoint(folder), library, precision="float32", device=torch.device("cpu")
+        ).text_encoder
+    valid = torch.arange(MAX_SEQUENCE_LENGTH) < 5
+    ids = torch.where(valid, torch.arange(3, 3 + MAX_SEQUENCE_LENGTH), 0)
+    generator = torch.Generator().manual_seed(0)
+    outputs = []
+    for _ in range(3):
+        noise = torch.randint(0, 19, (MAX_SEQUENCE_LENGTH,), generator=generator)
+        filled = torch.where(valid, ids, noise)[None]
+        outputs.append(component({"input_ids": filled, "attention_mask": valid.long()[None]}))
+    assert torch.equal(outputs[0], outputs[1])
+    assert torch.equal(outputs[0], outputs[2])
+    assert torch.equal(outputs[0][:, 5:], torch.zeros_like(outputs[0][:, 5:]))
+
+
+@pytest.mark.parametrize("filler", ["1e4", "noise"])
+def test_padding_of_any_size_never_enters_the_texts_attention(folder, filler):
+    family = load_family(read_checkpoint(folder), dtype=torch.float32, device=torch.device("cpu"))
+    tokens = family._tokenize("prompt", PROMPT)
+    before = family.text_encoder(tokens)
+    embedding = family.text_encoder.module.text_encoder.get_input_embeddings()
+    row = embedding.weight.data[0]  # that of the padding token
+    row.copy_(torch.full_like(row, 1e4) if filler == "1e4" else torch.randn(row.shape))
+    assert torch.equal(family.text_encoder(tokens), before)
