@@ -1,0 +1,281 @@
+"""HTTP/1.1 ranges over one kept-alive connection, several requests on their way at once.
+
+Requests are pipelined: the next one is sent before the last answer has ended, so no round trip is
+lost, and answers come in order. Libraries for Python send the second request only after the first
+answer, which is why the few lines of HTTP that this needs stand here. What is sent: method, path,
+host, the program's name, the range, and the entity tag that the server gave before. No cookie, no
+login, no redirect is followed, nothing of an edit is at hand here.
+"""
+
+import asyncio
+import contextlib
+import re
+import ssl
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from urllib.parse import quote, urlsplit
+
+from intonaco.errors import StoreAnswerError, StoreChangedError, StoreError, StoreLostError
+from intonaco.streaming.store import PIECE_BYTES, Piece, RangeRequest
+
+MAX_HEAD_BYTES = 16_384
+CONNECT_S = 5.0
+STATUS_LINE = re.compile(rb"HTTP/1\.[01] (\d{3})(?: |$)")
+CONTENT_RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(?:\d{1,18}|\*)")
+USER_AGENT = "intonaco"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpStore:
+    """A server and a path on it.
+
+    Attributes:
+        path: quoted, without a slash at its end.
+        idle_s: how long an open request may bring nothing.
+    """
+
+    url: str
+    host: str
+    port: int
+    path: str
+    has_tls: bool
+    idle_s: float
+
+    @classmethod
+    def of(cls, url: str, *, idle_s: float) -> "HttpStore":
+        """Return the store at `url`. Raises StoreError for a URL that says too much or too little."""
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError as error:
+            raise StoreError(f"store {url!r}: {error}; for example http://127.0.0.1:8000") from None
+        if not parts.hostname or parts.query or parts.fragment or parts.username:
+            raise StoreError(
+                f"store {url!r} must be http(s)://HOST[:PORT][/PATH] without a login, a query or a "
+                "fragment; for example http://127.0.0.1:8000"
+            )
+        has_tls = parts.scheme.lower() == "https"
+        return cls(
+            url=url.rstrip("/"),
+            host=parts.hostname,
+            port=port or (443 if has_tls else 80),
+            path=quote(parts.path.rstrip("/"), safe="/%~"),
+            has_tls=has_tls,
+            idle_s=idle_s,
+        )
+
+    async def connect(self) -> "HttpConnection":
+        """Return a new connection. Raises StoreLostError within CONNECT_S."""
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                reader, writer = await asyncio.open_connection(
+                    self.host,
+                    self.port,
+                    limit=MAX_HEAD_BYTES,
+                    ssl=ssl.create_default_context() if self.has_tls else None,
+                )
+        except TimeoutError:
+            raise StoreLostError(
+                f"{self.url} does not answer within {CONNECT_S:g} s; check the network"
+            ) from None
+        except (OSError, UnicodeError) as error:
+            raise StoreLostError(
+                f"{self.url} cannot be reached ({error}); check the URL and the network"
+            ) from None
+        return HttpConnection(self, reader, writer)
+
+
+@dataclass(slots=True)
+class _Open:
+    """A request whose answer has not ended; `request` None asks for a whole file."""
+
+    name: str
+    request: RangeRequest | None
+    sent_at: float
+    was_idle: bool
+    left: int = -1
+    tag: str = ""
+
+
+@dataclass(slots=True)
+class _Head:
+    status: int
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+
+    def length(self) -> int:
+        text = self.headers.get("content-length", "")
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else -1
+
+
+class HttpConnection:
+    """One connection; see `intonaco.streaming.store.Connection`."""
+
+    def __init__(
+        self, store: HttpStore, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self._store = store
+        self._reader = reader
+        self._writer = writer
+        self._open: deque[_Open] = deque()
+        self._ends_after_answer = False
+        self._sent: list[str] = []
+
+    @property
+    def sent(self) -> list[str]:
+        return self._sent
+
+    async def ask(self, request: RangeRequest) -> None:
+        await self._send(request.name, request)
+
+    async def read(self) -> Piece:
+        current = self._open[0]
+        try:
+            async with asyncio.timeout(self._store.idle_s):
+                is_first = current.left < 0
+                if is_first:
+                    await self._begin(current)
+                content = await self._reader.read(min(PIECE_BYTES, current.left))
+        except TimeoutError:
+            raise self._lost(f"brought nothing for {self._store.idle_s:g} s") from None
+        except (OSError, asyncio.IncompleteReadError, ssl.SSLError) as error:
+            raise self._lost(f"was cut ({error})") from None
+        if not content:
+            raise self._lost("was closed by the server before its end")
+        current.left -= len(content)
+        if current.left == 0:
+            self._open.popleft()
+        round_trip_s = time.monotonic() - current.sent_at
+        return Piece(
+            content=content,
+            tag=current.tag,
+            round_trip_s=round_trip_s if is_first and current.was_idle else None,
+        )
+
+    async def fetch(self, name: str, *, max_bytes: int) -> bytes:
+        await self._send(name, None)
+        current = self._open[0]
+        content = bytearray()
+        # Slow for ever is lost, too: a file of this kind comes before anything can be drawn.
+        try:
+            async with asyncio.timeout(30 * self._store.idle_s):
+                while self._open:
+                    content += (await self.read()).content
+                    if len(content) + max(0, current.left) > max_bytes:
+                        raise StoreAnswerError(
+                            f"{self._store.url}/{name} has more than {max_bytes} bytes; it is no "
+                            "such file"
+                        )
+        except TimeoutError:
+            raise self._lost(f"is not here after {30 * self._store.idle_s:g} s") from None
+        return bytes(content)
+
+    async def close(self) -> None:
+        self._open.clear()
+        self._writer.close()
+        with contextlib.suppress(OSError, TimeoutError, ssl.SSLError):
+            async with asyncio.timeout(0.5):
+                await self._writer.wait_closed()
+
+    async def _send(self, name: str, request: RangeRequest | None) -> None:
+        store = self._store
+        is_default_port = store.port == (443 if store.has_tls else 80)
+        host = f"[{store.host}]" if ":" in store.host else store.host
+        lines = [
+            f"GET {store.path}/{quote(name)} HTTP/1.1",
+            f"Host: {host}" if is_default_port else f"Host: {host}:{store.port}",
+            f"User-Agent: {USER_AGENT}",
+            "Accept-Encoding: identity",
+        ]
+        if request is not None:
+            lines.append(f"Range: bytes={request.start}-{request.stop - 1}")
+            if request.tag:
+                lines.append(f"If-Range: {request.tag}")
+        text = "\r\n".join([*lines, "", ""])
+        opened = _Open(
+            name=name, request=request, sent_at=time.monotonic(), was_idle=not self._open
+        )
+        self._open.append(opened)
+        self._sent.append(text)
+        try:
+            self._writer.write(text.encode("ascii"))
+            await self._writer.drain()
+        except OSError as error:
+            raise self._lost(f"was cut ({error})") from None
+
+    async def _begin(self, current: _Open) -> None:
+        """Read the head of the answer to `current` and check that it is what was asked for."""
+        if self._ends_after_answer:
+            raise self._lost("was closed by the server between two requests")
+        head = parse_head(await self._read_head())
+        self._ends_after_answer = head.headers.get("connection", "").lower() == "close"
+        self._check_status(head, current)
+        current.tag = head.headers.get("etag", "")
+        current.left = head.length()
+        if "transfer-encoding" in head.headers or current.left <= 0:
+            raise self._wrong(current, "has no length")
+        if current.request is not None:
+            self._check_range(head, current, current.request)
+
+    async def _read_head(self) -> bytes:
+        try:
+            return await self._reader.readuntil(b"\r\n\r\n")
+        except asyncio.LimitOverrunError:
+            raise StoreAnswerError(
+                f"{self._store.url} answers with a head of more than {MAX_HEAD_BYTES} bytes; it is "
+                "no store of templates"
+            ) from None
+
+    def _check_status(self, head: _Head, current: _Open) -> None:
+        request = current.request
+        wanted = 200 if request is None else 206
+        if head.status == wanted:
+            return
+        if head.status >= 500 or head.status == 429:
+            raise self._lost(f"has trouble of its own (status {head.status})")
+        tag = head.headers.get("etag", "")
+        if request is not None and head.status in {200, 416} and request.tag not in {None, tag}:
+            raise StoreChangedError(
+                f"{self._store.url}/{current.name} was changed on the server since this edit began "
+                f"(entity tag {request.tag}, now {tag or 'none'}); fetch the template again"
+            )
+        reasons = {
+            200: "was sent whole: the server knows no ranges; use one that does, such as nginx",
+            404: "is not there; check the URL, or copy the template again",
+            416: "is shorter than the manifest says; copy the template again",
+        }
+        raise self._wrong(current, reasons.get(head.status, f"was answered with {head.status}"))
+
+    def _check_range(self, head: _Head, current: _Open, request: RangeRequest) -> None:
+        match = CONTENT_RANGE.fullmatch(head.headers.get("content-range", ""))
+        got = None if match is None else (int(match[1]), int(match[2]) + 1)
+        if got != (request.start, request.stop) or current.left != request.stop - request.start:
+            raise self._wrong(
+                current,
+                f"came as {head.headers.get('content-range', 'no range')!r:.60}, asked for "
+                f"{request.start}-{request.stop - 1}",
+            )
+        if request.tag and current.tag != request.tag:
+            raise StoreChangedError(
+                f"{self._store.url}/{current.name} was changed on the server since this edit began; "
+                "fetch the template again"
+            )
+
+    def _lost(self, what: str) -> StoreLostError:
+        return StoreLostError(f"the connection to {self._store.url} {what}; try again")
+
+    def _wrong(self, current: _Open, what: str) -> StoreAnswerError:
+        return StoreAnswerError(f"{self._store.url}/{current.name} {what}")
+
+
+def parse_head(content: bytes) -> _Head:
+    """Return status and headers. Raises StoreAnswerError for what is no HTTP/1.1 answer."""
+    first, *rest = content.rstrip(b"\r\n").split(b"\r\n")
+    match = STATUS_LINE.match(first)
+    if match is None:
+        raise StoreAnswerError(f"no HTTP/1.1 answer: {first[:60]!r}; check the URL")
+    head = _Head(status=int(match[1]))
+    for line in rest:
+        name, _, value = line.partition(b":")
+        head.headers[name.decode("latin-1").lower()] = value.strip().decode("latin-1")
+    return head
