@@ -61,10 +61,12 @@ class Engine(Protocol):
 
 
 def main(engine: Engine | None = None) -> int:
-    """Serve the parent until it is gone. Returns the exit code."""
-    connection = socket.socket(fileno=int(sys.argv[1]))
-    parent = int(sys.argv[2])
-    _end_with_parent(parent)
+    """Serve the parent until it is gone. Returns the exit code.
+
+    The last two arguments of the process are its end of the socket pair and its parent's id.
+    """
+    connection = socket.socket(fileno=int(sys.argv[-2]))
+    _end_with_parent(int(sys.argv[-1]))
     # Ctrl-C on the server's terminal is for the API process, which drains.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if engine is None:

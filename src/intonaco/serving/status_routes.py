@@ -36,6 +36,7 @@ def status_router(service: Service) -> APIRouter:
             "state": state,
             "reason": supervisor.status.reason,
             "waiting_pictures": supervisor.num_waiting,
+            "process": supervisor.replica_name,
         }
         headers = {} if supervisor.is_ready else {"retry-after": "1"}
         return json_response(fields, 200 if supervisor.is_ready else 503, headers)
