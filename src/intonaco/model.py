@@ -193,7 +193,7 @@ class Model:
             negative_prompt=negative_prompt,
             references=open_references(references),
         )
-        family = self._editable()
+        family = self.editable_family()
         if template_state is not None:
             template_state.check(family, request, source, self.digest)
         result = edit(
@@ -257,7 +257,8 @@ class Model:
             model_digest=lambda: self.digest,
         )
 
-    def _editable(self) -> EditableFamily:
+    def editable_family(self) -> EditableFamily:
+        """Return the family as one whose pictures can be edited. Raises UnsupportedError."""
         if not hasattr(self.family, "encode_picture"):
             raise UnsupportedError(f"{self.name} ({self.family.name}) cannot edit; use generate")
         return cast("EditableFamily", self.family)
