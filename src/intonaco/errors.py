@@ -31,6 +31,7 @@
     ├── TemplateError               a template's state cannot be built, stored, read or used
     │   ├── TemplateIdentityError   state is used with another model, size or picture; which field
     │   ├── TemplateMissingError    no such catalog, template or file of one
+    │   ├── StateGoneError          the rest of a state will not come; a run that can goes on dense
     │   ├── ManifestError           a manifest is no JSON of this version, or contradicts itself
     │   └── PackError               a file of a template's state cannot be read
     │       ├── PackFormatError     not such a file, or of a version that is not read here
@@ -183,6 +184,10 @@ class TemplateIdentityError(TemplateError):
 
 class TemplateMissingError(TemplateError):
     """There is no such catalog, no such template, or a file of it is missing."""
+
+
+class StateGoneError(TemplateError):
+    """The rest of a template's state will not come; steps that compute every token still can run."""
 
 
 class ManifestError(TemplateError):
