@@ -1,0 +1,169 @@
+"""What the streaming benchmark assumes of devices, links, codes and quality, in one place.
+
+Sizes and times of a phone are the SAKURA paper's. Quality curves are measured on the shipped model,
+by `benchmarks/template_quality.py`; applied to timing at FLUX.2-klein's size they are a model of
+quality, not a measurement of klein.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from intonaco.streaming.methods import FixedCode
+from intonaco.streaming.quality_curve import (
+    QualityCurve,
+    StateSize,
+    basis_share_of,
+    table_from_curve,
+)
+from intonaco.streaming.settings import EditPlan
+from intonaco.streaming.traces import Trace, read_trace
+
+ROOT = Path(__file__).resolve().parents[1]
+QUALITY_FILE = ROOT / "docs" / "data" / "template_quality.json"
+TRACES = ROOT.parent / "shared" / "traces"
+TRACE_FILES = {
+    "5g": "5g-mmwave-walk-45-first603.csv",
+    "mix": "4g5g-mix-walk-run168.csv",
+    "lte": "lte-walk-lumos-50220.csv",
+    "wifi": "wifi5-campus-600.csv",
+}
+NUM_LEVELS = 48
+# A shard that runs with the step before's state: no curve was measured; counted as badly as this.
+BORROWED_PSNR_DB = 20.0
+ENCODE_S = 0.15
+ROUND_TRIP_S = 0.04
+
+# First trials on an earlier paper-doll model, dB over the mask; CacheGen's levels are assumed.
+FIRST_TRIALS: dict[str, dict[float, float]] = {
+    "best": {5: 72.7, 15: 61.7, 50: 50.5, 150: 35.0},
+    "rectangle": {5: 62.3, 15: 52.1, 50: 35.5, 150: 25.0},
+    "weighted8": {5: 58.0, 15: 45.0, 50: 30.0, 150: 22.0},
+    "intq": {1.97: 75.0, 3.7: 49.2, 7.0: 23.2},
+    "cachegen": {3.4: 45.0, 4.6: 35.0, 6.0: 26.0},
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """A model on a device: how much state, how long shards run.
+
+    Attributes:
+        edit_s: run time of all shards of a sparse edit. dense_s: of the dense one.
+        reconstruct_s: of one shard, from its last byte to keys and values.
+        link_scale: by which a trace is multiplied so that the paper's ratio of state bytes to link
+            rate and run time holds for a smaller model; 1 at the paper's size.
+    """
+
+    name: str
+    fp16_bytes: float
+    num_rows: int
+    width: int
+    num_steps: int
+    groups: tuple[int, ...]
+    edit_s: float
+    dense_s: float
+    reconstruct_s: float
+    link_scale: float = 1.0
+
+    def plan(self, curve: QualityCurve, *, is_basis_shared: bool) -> EditPlan:
+        share = basis_share_of(num_rows=self.num_rows, width=self.width, num_steps=self.num_steps)
+        size = StateSize(
+            fp16_bytes=self.fp16_bytes,
+            num_steps=self.num_steps,
+            groups=self.groups,
+            basis_share=share if is_basis_shared else 0.0,
+        )
+        table = table_from_curve(curve, size, floor_ratio=curve.ratios[-1], num_levels=NUM_LEVELS)
+        per_block = self.edit_s / self.num_steps / sum(self.groups)
+        num_shards = table.num_shards
+        return EditPlan(
+            table=table,
+            run_s=[
+                per_block * self.groups[index % len(self.groups)] for index in range(num_shards)
+            ],
+            reconstruct_s=[self.reconstruct_s] * num_shards,
+            dense_step_s=self.dense_s / self.num_steps,
+        )
+
+
+KLEIN_BYTES = 1.46 * 2**30
+KLEIN = Device(
+    name="FLUX.2-klein-4B at 512 x 512, 10 % mask, on the paper's phone",
+    fp16_bytes=KLEIN_BYTES,
+    num_rows=1178,
+    width=3072,
+    num_steps=4,
+    groups=(5, 5, 5, 5, 5),
+    edit_s=2.26,
+    dense_s=13.0,
+    reconstruct_s=0.02,
+)
+
+
+def shipped_device(edit_s: float, dense_s: float) -> Device:
+    """Return the shipped model at a 10 % mask, on a link scaled to its state and run time."""
+    num_rows = 130  # of 144 image tokens
+    fp16_bytes = 2 * 2 * num_rows * 256 * 8 * 8
+    return Device(
+        name="the shipped model, 10 % mask",
+        fp16_bytes=fp16_bytes,
+        num_rows=num_rows,
+        width=256,
+        num_steps=8,
+        groups=(2, 3, 3),
+        edit_s=edit_s,
+        dense_s=dense_s,
+        reconstruct_s=0.02 * edit_s / 2.26,
+        link_scale=(fp16_bytes / edit_s) / (KLEIN_BYTES / 2.26),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quality:
+    """Curves by method, and where they come from."""
+
+    source: str
+    curves: dict[str, QualityCurve]
+    codes: dict[str, tuple[FixedCode, ...]]
+
+
+def load_quality(path: Path = QUALITY_FILE) -> Quality:
+    """Return measured curves, or those of first trials where no measurement is at hand."""
+    if path.is_file():
+        record = json.loads(path.read_text())
+        points = {name: _points(record[name]) for name in FIRST_TRIALS if name in record}
+        return _quality(f"{path.name}, benchmarks/template_quality.py", points)
+    return _quality("first trials on an earlier model; CacheGen assumed", FIRST_TRIALS)
+
+
+def _points(record: dict[str, object]) -> dict[float, float]:
+    values = record.get("mask_psnr_db", record)
+    assert isinstance(values, dict)
+    return {float(str(key).rstrip("x")): float(value) for key, value in values.items()}
+
+
+def _quality(source: str, points: dict[str, dict[float, float]]) -> Quality:
+    curves: dict[str, QualityCurve] = {}
+    codes: dict[str, tuple[FixedCode, ...]] = {}
+    for name, of_ratio in points.items():
+        ratios = sorted(of_ratio)
+        if name in {"intq", "cachegen"}:
+            codes[name] = tuple(
+                FixedCode(name=f"{name} {ratio:g}x", ratio=ratio, psnr_db=of_ratio[ratio])
+                for ratio in ratios
+            )
+        else:
+            curves[name] = QualityCurve(
+                ratios=tuple(ratios), psnr_db=tuple(of_ratio[ratio] for ratio in ratios)
+            )
+    return Quality(source=source, curves=curves, codes=codes)
+
+
+def load_traces(names: tuple[str, ...]) -> dict[str, Trace]:
+    """Return the recorded traces that are at hand, by short name."""
+    return {
+        name: read_trace(TRACES / TRACE_FILES[name])
+        for name in names
+        if (TRACES / TRACE_FILES[name]).is_file()
+    }

@@ -1,0 +1,149 @@
+"""Does an edit wait for its link, and what is its picture worth? Every method over recorded traces.
+
+    python -m benchmarks.streaming                    # simulation at FLUX.2-klein's size
+    python -m benchmarks.streaming --device shipped   # at the shipped model's, link scaled to it
+
+Simulated times are not times of this machine. The last line is one JSON object.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+from benchmarks._streaming_inputs import (
+    ENCODE_S,
+    KLEIN,
+    QUALITY_FILE,
+    ROUND_TRIP_S,
+    TRACE_FILES,
+    Device,
+    Quality,
+    load_quality,
+    load_traces,
+    shipped_device,
+)
+from benchmarks._streaming_simulation import (
+    Edit,
+    cases,
+    figures,
+    methods,
+    oracle_share,
+    streamed,
+)
+from intonaco.streaming.settings import StreamSettings
+from intonaco.streaming.traces import SYNTHETIC_LINKS, Trace, synthesize_trace
+
+Result = dict[str, object]
+
+
+def main() -> None:
+    args = _arguments()
+    started = time.perf_counter()
+    quality = load_quality(args.quality)
+    device = KLEIN if args.device == "klein" else shipped_device(args.edit_s, args.dense_s)
+    traces = _traces(args)
+    result: Result = {
+        "device": device.name,
+        "link_scale": device.link_scale,
+        "quality_from": quality.source,
+        "round_trip_s": args.round_trip_s,
+        "num_starts": args.starts,
+    }
+    for name, trace in traces.items():
+        result[name] = _over_trace(device, quality, trace, args)
+        _print_table(name, trace, result[name])
+    result["elapsed_s"] = round(time.perf_counter() - started, 1)
+    print(json.dumps(result))
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", choices=["klein", "shipped"], default="klein")
+    parser.add_argument("--edit-s", type=float, default=0.6, help="shipped: run time of an edit")
+    parser.add_argument("--dense-s", type=float, default=1.2, help="shipped: of a dense run")
+    parser.add_argument("--starts", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--round-trip-s", type=float, default=ROUND_TRIP_S)
+    parser.add_argument("--quality", type=Path, default=QUALITY_FILE)
+    parser.add_argument("--traces", nargs="+", choices=list(TRACE_FILES), default=[*TRACE_FILES])
+    parser.add_argument("--synthetic", action="store_true", help="links of the same kinds, made up")
+    parser.add_argument("--no-oracle", action="store_true")
+    return parser.parse_args()
+
+
+def _traces(args: argparse.Namespace) -> dict[str, Trace]:
+    if args.synthetic:
+        return {
+            name: synthesize_trace(SYNTHETIC_LINKS[name], num_seconds=600, seed=1, name=name)
+            for name in args.traces
+        }
+    found = load_traces(tuple(args.traces))
+    if not found:
+        raise SystemExit("no recorded traces beside this checkout; use --synthetic")
+    return found
+
+
+def _over_trace(device: Device, quality: Quality, trace: Trace, args: argparse.Namespace) -> Result:
+    every = cases(trace.scaled(device.link_scale), args.starts, args.seed, args.round_trip_s)
+    num_shards = device.num_steps * len(device.groups)
+    edits: dict[str, list[Edit]] = {}
+    for name, method in methods(device, quality).items():
+        edits[name] = [method(case) for case in every]
+    result: Result = {name: figures(found, num_shards) for name, found in edits.items()}
+    plan = device.plan(quality.curves["best"], is_basis_shared=True)
+    early = streamed(plan, StreamSettings(round_trip_s=ROUND_TRIP_S), encode_s=ENCODE_S + 1.0)
+    result["ours_with_1s_head_start"] = figures([early(case) for case in every], num_shards)
+    result.update(_compared(result))
+    if not args.no_oracle:
+        result.update(oracle_share(plan, every, edits["ours"]))
+    return result
+
+
+def _compared(result: Result) -> Result:
+    """Return ours against each baseline, as the paper compares."""
+    ours = result["ours"]
+    assert isinstance(ours, dict)
+    compared: Result = {
+        "stall_share": ours["stall_share"],
+        "deadline_violations": ours["deadline_violations"],
+    }
+    for name in ("intq", "cachegen"):
+        other = result[name]
+        assert isinstance(other, dict)
+        compared[f"p90_reduction_over_{name}"] = round(
+            1 - ours["latency_p90"] / other["latency_p90"], 4
+        )
+        compared[f"psnr_gain_over_{name}_db"] = round(ours["psnr_mean"] - other["psnr_mean"], 2)
+        compared[f"bytes_saved_over_{name}"] = round(1 - ours["bytes"] / other["bytes"], 4)
+    dense = result["dense"]
+    assert isinstance(dense, dict)
+    compared["median_speedup_over_dense"] = round(
+        dense["latency_median"] / ours["latency_median"], 3
+    )
+    return compared
+
+
+def _print_table(name: str, trace: Trace, result: object) -> None:
+    assert isinstance(result, dict)
+    print(f"\n{name}: {trace.name}")
+    columns = (
+        "latency_median",
+        "latency_p90",
+        "stall_share",
+        "deadline_violations",
+        "psnr_mean",
+        "psnr_worst",
+        "bytes",
+    )
+    print(f"{'':26}" + "".join(f"{column.split('_share')[0][:15]:>17}" for column in columns))
+    for method, entry in result.items():
+        if isinstance(entry, dict):
+            print(f"{method:26}" + "".join(f"{entry[column]!s:>17}" for column in columns))
+    for key, value in result.items():
+        if not isinstance(value, dict):
+            print(f"  {key}: {value}")
+
+
+if __name__ == "__main__":
+    main()
