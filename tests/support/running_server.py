@@ -33,6 +33,14 @@ class RunningServer:
         self.url = str(json.loads(process.stdout.readline())["url"])
         self.client = httpx.Client(base_url=self.url, timeout=DEADLINE_S)
 
+    def close(self) -> None:
+        """Give back what this side holds; the process has ended."""
+        self.client.close()
+        self._reader.join(timeout=60)
+        for stream in (self.process.stdout, self.process.stderr):
+            if stream is not None:
+                stream.close()
+
     def _read_log(self) -> None:
         assert self.process.stderr is not None
         for line in self.process.stderr:
@@ -119,7 +127,7 @@ def running_server(
         process.kill()
         process.wait()
         if server is not None:
-            server.client.close()
+            server.close()
 
 
 def is_gone(pid: int) -> bool:
