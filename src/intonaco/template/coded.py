@@ -3,18 +3,18 @@
 Knows nothing of how the code was made (`encode.py`), what its payloads mean (`planes.py`) or how it
 lies on disk. numpy-free and torch-free: plain numbers and bytes.
 
-A template is a set of *ladders*: per block group one ladder for the basis, which all steps share,
-and per (step, block group) one ladder for the coefficients. A ladder is a list of *increments*,
-best error reduction per byte first. Any number of leading increments of any ladder decodes, whatever
-is there of the others: what has not arrived counts as zero.
+A template is a set of *ladders*: per block group one ladder of what all steps share, and per (step,
+block group) one ladder of what that step has for itself. A ladder is a list of *increments*, best
+error reduction per byte first. Any number of leading increments of any ladder decodes, whatever is
+there of the others: what has not arrived counts as zero. With the codec "shared-planes-1" steps share
+everything, coefficients too, so the steps' own ladders are empty: what arrives late still serves
+every later step.
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 from intonaco.errors import PackBoundsError
 
-Part = Literal["basis", "coefficients"]
 KEY, VALUE = 0, 1
 KINDS = (KEY, VALUE)
 
@@ -34,7 +34,8 @@ class Increment:
     Attributes:
         block: in the chain of all blocks.
         kind: 0 keys, 1 values.
-        first_component, num_components: which components.
+        first_component, num_components: which components; what a component is, is the codec's
+            ("shared-planes-1": one strand, see `strands.py`).
         first_plane, num_planes: which planes of each, most significant first. A component's planes
             come in order: an increment starts at the plane where the one before it ended.
         payload: the coded bytes; their meaning is the codec's.

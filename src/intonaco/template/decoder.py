@@ -1,0 +1,181 @@
+"""From increments to keys and values, at any time and with whatever has arrived.
+
+Per unit (block, kind), in the words of `strands.py`:
+
+    K_t = mean + diag(1 / (row_scales * step_scale_t)) (sum_q time[q, t] C_q) B
+
+with C_q the coefficients (N, R) of temporal profile q and B the basis (R, d). Parts that have not
+arrived count as zero. Knows nothing of files; needs no torch.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from intonaco.errors import PackBoundsError, PackDamagedError
+from intonaco.template.coded import KINDS, Increment, check_shape
+from intonaco.template.frames import Frame, frame_from_bytes
+from intonaco.template.planes import Codes, decode_planes
+from intonaco.template.strands import (
+    FRAME,
+    Strand,
+    group_range,
+    num_profiles,
+    strand_of,
+)
+
+CODEC = "shared-planes-1"
+
+Matrix = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitFactors:
+    """What is known of one unit, as numbers.
+
+    Attributes:
+        mean_d: (d,).
+        basis_Rd: (R, d).
+        coefficients_QNR: (Q, N, R), before row and step scales are taken out.
+        time_SQ: temporal profiles with step scales taken out.
+        row_factors_N: 1 / row scale.
+    """
+
+    mean_d: Matrix
+    basis_Rd: Matrix
+    coefficients_QNR: Matrix
+    time_SQ: Matrix
+    row_factors_N: Matrix
+
+    def coefficients_at(self, step: int) -> Matrix:
+        """Return A (N, R) of one step: the unit's matrix there is A @ basis + mean."""
+        mixed = np.tensordot(self.time_SQ[step], self.coefficients_QNR, axes=1)
+        return mixed * self.row_factors_N[:, None]
+
+    def matrix_at(self, step: int) -> Matrix:
+        """Return the unit's matrix (N, d) at one step."""
+        return self.coefficients_at(step) @ self.basis_Rd + self.mean_d
+
+
+@dataclass(slots=True)
+class _Unit:
+    frame: Frame | None = None
+    strands: dict[int, Codes] = field(default_factory=dict[int, Codes])
+    factors: UnitFactors | None = None
+
+
+class StateDecoder:
+    """Takes increments in any order that keeps each strand's planes in order.
+
+    Of basis and coefficient files alike: the codec does not care which file brought an increment.
+    """
+
+    def __init__(self, *, num_steps: int, num_blocks: int, num_rows: int, width: int) -> None:
+        check_shape(num_steps=num_steps, num_blocks=num_blocks, num_rows=num_rows, width=width)
+        self._num_steps, self._num_rows, self._width = num_steps, num_rows, width
+        self._num_profiles = num_profiles(num_steps)
+        self._units = {(block, kind): _Unit() for block in range(num_blocks) for kind in KINDS}
+
+    def add(self, increment: Increment) -> None:
+        """Take one increment. Raises PackError where it does not fit what came before."""
+        unit = self._units.get((increment.block, increment.kind))
+        if unit is None or increment.num_components != 1:
+            raise PackBoundsError(
+                f"an increment must bring one strand of a block of this template, got block "
+                f"{increment.block}, kind {increment.kind}, {increment.num_components} strands"
+            )
+        number = increment.first_component
+        if number == FRAME:
+            unit.frame = frame_from_bytes(
+                increment.payload,
+                num_rows=self._num_rows,
+                num_steps=self._num_steps,
+                num_profiles=self._num_profiles,
+            )
+        else:
+            self._add_planes(unit, increment)
+        unit.factors = None
+
+    def factors(self, block: int, kind: int) -> UnitFactors:
+        """Return what is known of a unit; computed once until more of it arrives."""
+        unit = self._units[block, kind]
+        if unit.factors is None:
+            unit.factors = self._build(unit)
+        return unit.factors
+
+    def read(self, step: int, block: int) -> tuple[Matrix, Matrix]:
+        """Return keys and values, each (N, d) float32."""
+        key, value = (self.factors(block, kind).matrix_at(step) for kind in KINDS)
+        return key, value
+
+    def _add_planes(self, unit: _Unit, increment: Increment) -> None:
+        number = increment.first_component
+        before = unit.strands.get(number)
+        if (0 if before is None else before.num_planes) != increment.first_plane:
+            raise PackDamagedError(
+                f"an increment starts at plane {increment.first_plane} of strand {number}, which has "
+                f"{0 if before is None else before.num_planes} planes; planes come in order"
+            )
+        strand = strand_of(number, profiles=self._num_profiles)
+        unit.strands[number] = decode_planes(
+            increment.payload,
+            before,
+            shape=self._shape_of(strand),
+            num_planes=increment.num_planes,
+        )
+
+    def _shape_of(self, strand: Strand) -> tuple[int, int]:
+        if strand.part == "mean":
+            return 1, self._width
+        start, end = group_range(strand.group)
+        # A unit cannot have more components than its basis has dimensions.
+        size = min(end, self._width) - start
+        if size < 1:
+            raise PackBoundsError(
+                f"a unit of width {self._width} has no component group {strand.group}"
+            )
+        return size, self._width if strand.part == "basis" else self._num_rows
+
+    def _build(self, unit: _Unit) -> UnitFactors:
+        steps, rows, width, profiles = (
+            self._num_steps,
+            self._num_rows,
+            self._width,
+            self._num_profiles,
+        )
+        places = {n: strand_of(n, profiles=profiles) for n in unit.strands}
+        groups = [s.group for s in places.values() if s.part in ("basis", "coefficients")]
+        components = min(group_range(max(groups, default=-1) + 1)[0], width)
+        basis = np.zeros((components, width), np.float32)
+        coefficients = np.zeros((profiles, rows, components), np.float32)
+        mean = np.zeros(width, np.float32)
+        for number, strand in places.items():
+            values = unit.strands[number].values()
+            start, end = group_range(strand.group)
+            if strand.part == "mean":
+                mean[:] = values[0]
+            elif strand.part == "basis":
+                basis[start : min(end, width)] = values
+            else:
+                coefficients[strand.profile, :, start : min(end, width)] = values.T
+        time_SQ = np.zeros((steps, profiles), np.float32)
+        row_factors = np.ones(rows, np.float32)
+        if unit.frame is not None:
+            time_SQ[:] = (unit.frame.profiles / unit.frame.step_scales).T
+            row_factors[:] = 1 / unit.frame.row_scales
+        return UnitFactors(
+            mean_d=mean,
+            basis_Rd=basis,
+            coefficients_QNR=coefficients,
+            time_SQ=time_SQ,
+            row_factors_N=row_factors,
+        )
+
+
+def decode_all(decoder: StateDecoder, increments: Iterable[Increment]) -> StateDecoder:
+    """Feed `increments` to `decoder` and return it."""
+    for increment in increments:
+        decoder.add(increment)
+    return decoder

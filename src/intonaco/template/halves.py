@@ -1,0 +1,23 @@
+"""Numbers of 0..15, two to a byte, the high half first."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from intonaco.errors import PackDamagedError
+
+
+def pack_halves(numbers: NDArray[np.uint8]) -> bytes:
+    """Return ceil(n / 2) bytes; an odd count is filled with 0."""
+    padded = np.append(numbers, np.zeros(len(numbers) % 2, np.uint8))
+    return ((padded[0::2] << 4) | padded[1::2]).astype(np.uint8).tobytes()
+
+
+def unpack_halves(payload: bytes, at: int, count: int) -> tuple[NDArray[np.uint8], int]:
+    """Return `count` numbers from byte `at`, and where they end. Raises PackDamagedError."""
+    end = at + (count + 1) // 2
+    if end > len(payload):
+        raise PackDamagedError(
+            f"{count} numbers of 4 bits end at byte {end}, the payload at {len(payload)}"
+        )
+    raw = np.frombuffer(payload[at:end], dtype=np.uint8)
+    return np.stack([raw >> 4, raw & 15], axis=1).reshape(-1)[:count], end
