@@ -1,0 +1,214 @@
+"""One private edit on a device: the template's state streams in while the model runs.
+
+open   the template's manifest, picture, mask and latents come; device times are measured once
+edit   the stream begins with the edit, so the first shards travel while the prompt is encoded;
+       each shard runs with what is there at its deadline; without the network, the rest is dense
+after  receipt: which template, how much of its state, degraded or dense from which step
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from intonaco.device.link import TemplateLink
+from intonaco.device.source import ShardRecord, StreamedSource
+from intonaco.device.timing import DeviceTimes, measure
+from intonaco.errors import StoreError, UnsupportedError
+from intonaco.families.base import EditableFamily
+from intonaco.model import Model, PictureSource
+from intonaco.pipelines.generate import ProgressCallback
+from intonaco.pipelines.picture import Picture
+from intonaco.pipelines.receipt import EditRecord, TemplateRecord
+from intonaco.streaming.protocol import Begin, Progress, Summary
+from intonaco.streaming.settings import StreamSettings
+from intonaco.template.identity import TemplateIdentity
+from intonaco.template.loading import TemplateParts, open_parts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamRecord:
+    """What streaming an edit was like.
+
+    Attributes:
+        shards: in the order in which they ran; those of dense steps are left out.
+        dense_from_step: the first step that computed every token; None = none did.
+        state_bytes: of the coded state, what the edit read.
+        received_bytes: over the link, in this edit.
+        sent: everything that left the device since the template was opened or last edited.
+        troubles: what went wrong on the link, in order.
+        seconds: from the request to the picture.
+    """
+
+    shards: tuple[ShardRecord, ...]
+    dense_from_step: int | None
+    state_bytes: int
+    received_bytes: int
+    bytes_per_s: float
+    sent: tuple[str, ...]
+    num_connections: int
+    troubles: tuple[str, ...]
+    seconds: float
+
+    @property
+    def stall_s(self) -> float:
+        return sum(shard.stall_s for shard in self.shards)
+
+    @property
+    def flag(self) -> str:
+        """In a word: coded, degraded, or dense-from-step-N."""
+        if self.dense_from_step is not None:
+            return f"dense-from-step-{self.dense_from_step}"
+        return self.state
+
+    @property
+    def state(self) -> Literal["coded", "degraded"]:
+        """Degraded where a shard borrowed or was cut before all that was asked for had come."""
+        is_degraded = any(shard.word == "borrow" or shard.is_cut for shard in self.shards)
+        return "degraded" if is_degraded else "coded"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamedEdit:
+    """A picture and how its template's state came."""
+
+    picture: Picture
+    stream: StreamRecord
+
+
+class TemplateSession:
+    """A template of a store together with the model that edits it; serves one edit at a time."""
+
+    def __init__(
+        self, model: Model, link: TemplateLink, *, settings: StreamSettings | None = None
+    ) -> None:
+        """Check that the template belongs to `model`, and time the device.
+
+        Raises TemplateError where the template cannot be used, UnsupportedError for a model without
+        template state.
+        """
+        self.model = model
+        self.link = link
+        self.settings = settings or StreamSettings()
+        self.parts: TemplateParts = open_parts(link.manifest, link.read_file)
+        self.times: DeviceTimes = measure(_family(model), link.manifest, self.parts)
+
+    @property
+    def identity(self) -> TemplateIdentity:
+        return self.parts.identity
+
+    @property
+    def progress(self) -> Progress | None:
+        """Where the stream of the edit that runs stands."""
+        return self.link.progress
+
+    def edit(
+        self,
+        mask: PictureSource | NDArray[np.bool_] | None = None,
+        *,
+        prompt: str | None = None,
+        references: Sequence[PictureSource] = (),
+        seed: int | None = None,
+        is_private: bool = False,
+        progress: ProgressCallback | None = None,
+        watch: Callable[[StreamedSource], None] | None = None,
+    ) -> StreamedEdit:
+        """Redraw the template inside `mask` (None: all that it leaves to edits).
+
+        Other arguments and errors are those of `Model.edit`. `watch` is given the running source.
+        Nothing of the arguments reaches the network's process.
+        """
+        began_at = time.monotonic()
+        start_at = began_at + self.times.encode_s
+        self.link.begin(
+            Begin(
+                run_s=self.times.run_s,
+                reconstruct_s=self.times.reconstruct_s,
+                dense_step_s=self.times.dense_step_s,
+                start_at=start_at,
+                settings=self.settings,
+            )
+        )
+        source = StreamedSource(
+            self.link,
+            run_s=self.times.run_s,
+            reconstruct_s=self.times.reconstruct_s,
+            start_at=start_at,
+            late=self.settings.late,
+        )
+        state = self.parts.with_state(source, num_bytes=0)
+        with source:
+            if watch is not None:
+                watch(source)
+            picture = self.model.edit(
+                self.parts.picture,
+                self.parts.mask_HW if mask is None else mask,
+                prompt=prompt,
+                references=references,
+                seed=seed,
+                is_private=is_private,
+                template_state=state,
+                progress=progress,
+            )
+            source.finish()
+            seconds = time.monotonic() - began_at
+        self._learn(source)
+        record = _record(source, self._summary(), seconds)
+        return StreamedEdit(picture=_with_record(picture, record), stream=record)
+
+    def _summary(self) -> Summary:
+        """Return what the network's process says; an edit is no worse for having lost it."""
+        try:
+            return self.link.summary()
+        except StoreError as error:
+            return Summary(
+                num_bytes=0, bytes_per_s=0.0, sent=(), num_connections=0, troubles=(str(error),)
+            )
+
+    def _learn(self, source: StreamedSource) -> None:
+        self.times = replace(
+            self.times,
+            run_s=tuple(source.times.run_s),
+            reconstruct_s=tuple(source.times.reconstruct_s),
+        )
+
+
+def _family(model: Model) -> EditableFamily:
+    if not hasattr(model.family, "encode_picture"):
+        raise UnsupportedError(f"{model.name} cannot edit; load a model of family flux2")
+    return model.family  # type: ignore[return-value]  # what was just looked at
+
+
+def _record(source: StreamedSource, summary: Summary, seconds: float) -> StreamRecord:
+    return StreamRecord(
+        shards=tuple(source.records),
+        dense_from_step=source.dense_from_step,
+        state_bytes=source.num_bytes,
+        received_bytes=summary.num_bytes,
+        bytes_per_s=summary.bytes_per_s,
+        sent=summary.sent,
+        num_connections=summary.num_connections,
+        troubles=summary.troubles,
+        seconds=seconds,
+    )
+
+
+def _with_record(picture: Picture, record: StreamRecord) -> Picture:
+    """Return `picture` with what became of the stream in its receipt."""
+    edit = picture.receipt.edit
+    if not isinstance(edit, EditRecord) or not isinstance(edit.template, TemplateRecord):
+        return picture
+    template = edit.template.model_copy(
+        update={
+            "state": record.state,
+            "num_bytes": record.state_bytes,
+            "dense_from_step": record.dense_from_step,
+        }
+    )
+    receipt = picture.receipt.model_copy(
+        update={"edit": edit.model_copy(update={"template": template})}
+    )
+    return replace(picture, receipt=receipt)

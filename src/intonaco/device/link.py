@@ -1,0 +1,240 @@
+"""The device's end of the network's process: start it, open a template, follow one edit at a time.
+
+Everything that leaves the device goes through that process, and nothing of a request goes in.
+"""
+
+import mmap
+import os
+import queue
+import socket
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import TracebackType
+
+from intonaco import errors
+from intonaco.errors import IntonacoError, StoreError, StoreLostError
+from intonaco.streaming.prefix_cache import DEFAULT_MAX_BYTES
+from intonaco.streaming.protocol import (
+    TO_NETWORK,
+    AskStart,
+    Begin,
+    Begun,
+    EmulatedLink,
+    Ended,
+    Failed,
+    Finish,
+    Open,
+    Opened,
+    Progress,
+    Started,
+    Summary,
+    decode_to_device,
+)
+from intonaco.streaming.shared_files import Layout, make_shared_file, map_shared
+from intonaco.template.manifest import FileRecord, TemplateManifest, read_manifest
+
+OPEN_S = 120.0
+ANSWER_MARGIN_S = 5.0
+FINISH_S = 20.0
+STOP_S = 2.0
+MODULE = "intonaco.device.network_process"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkSettings:
+    """How a template is reached.
+
+    Attributes:
+        cache_folder: where fetched prefixes are kept; None keeps nothing.
+        idle_s: an open request that brings nothing for so long counts as lost.
+        emulated: a slower link than the real one, for demos and tests.
+    """
+
+    cache_folder: Path | None = None
+    cache_bytes: int = DEFAULT_MAX_BYTES
+    idle_s: float = 1.0
+    emulated: EmulatedLink | None = None
+
+
+class TemplateLink:
+    """One template of a store, open; a context manager. Serves one edit at a time."""
+
+    def __init__(self, url: str, settings: LinkSettings | None = None) -> None:
+        """Open the template at `url`, a folder of a catalog by http(s), file or object store.
+
+        Raises StoreError, ManifestError or PackError where it cannot be had.
+        """
+        self.url = url
+        self.progress: Progress | None = None
+        self._settings = settings or LinkSettings()
+        self._answers: queue.Queue[Opened | Failed | Started | Summary] = queue.Queue()
+        self._sending = threading.Lock()
+        self._shared = make_shared_file()
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = _start(theirs.fileno(), self._shared)
+        self._connection = Connection(ours.detach())
+        self._listener = threading.Thread(target=self._listen, name="intonaco-link", daemon=True)
+        self._listener.start()
+        try:
+            self._memory = self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> "TemplateLink":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the network's process; may be called again."""
+        if self._shared < 0:
+            return
+        # The end of its connection is what that process ends by.
+        self._connection.close()
+        try:
+            self._process.wait(timeout=STOP_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._listener.join(timeout=STOP_S)
+        os.close(self._shared)
+        self._shared = -1
+
+    def read_file(self, record: FileRecord) -> bytes:
+        """Return one of the files that came whole: picture, mask or latents."""
+        return self.read_range(record, 0, record.num_bytes)
+
+    def read_range(self, record: FileRecord, start: int, stop: int) -> bytes:
+        """Return bytes of a file that are known to be there."""
+        offset = self._layout.offsets[record.name]
+        return self._memory[offset + start : offset + stop]
+
+    def begin(self, message: Begin) -> None:
+        """Let the network's process fetch for an edit; returns at once."""
+        self.progress = None
+        self._send(message)
+
+    def start(self, shard: int, *, within_s: float) -> Started:
+        """Return how `shard` starts. Raises StoreLostError where no answer comes `within_s`."""
+        self._send(AskStart(shard=shard))
+        answer = self._wait(within_s + ANSWER_MARGIN_S)
+        if not isinstance(answer, Started) or answer.shard != shard:
+            raise StoreError(f"the network's process answered {answer.kind}, asked for a start")
+        return answer
+
+    def begun(self, shard: int, *, has_borrowed: bool) -> None:
+        self._send(Begun(shard=shard, has_borrowed=has_borrowed, at=time.monotonic()))
+
+    def ended(self) -> None:
+        self._send(Ended(at=time.monotonic()))
+
+    def stop(self) -> None:
+        """End the edit; whoever waits for a shard's start is answered at once."""
+        self._send(Finish())
+
+    def summary(self) -> Summary:
+        """Return what the edit that `stop` ended has cost and sent."""
+        deadline = time.monotonic() + FINISH_S
+        while True:
+            answer = self._wait(max(0.0, deadline - time.monotonic()))
+            # A shard's start that nobody waits for any more may come first.
+            if isinstance(answer, Summary):
+                return answer
+
+    @property
+    def manifest(self) -> TemplateManifest:
+        return self._manifest
+
+    def _open(self) -> mmap.mmap:
+        store_url, folder = _split(self.url)
+        cache_folder = self._settings.cache_folder
+        self._send(
+            Open(
+                url=store_url,
+                folder=folder,
+                cache_folder=None if cache_folder is None else str(cache_folder),
+                cache_bytes=self._settings.cache_bytes,
+                idle_s=self._settings.idle_s,
+                emulated=self._settings.emulated,
+            )
+        )
+        answer = self._wait(OPEN_S)
+        if not isinstance(answer, Opened):
+            raise StoreError(f"the network's process answered {answer.kind}, asked to open")
+        memory = map_shared(self._shared, answer.num_bytes, is_writer=False)
+        content = memory[: answer.num_manifest_bytes]
+        self._manifest = read_manifest(content, name=f"{self.url}/manifest.json")
+        self._layout = Layout.of(self._manifest, num_manifest_bytes=len(content))
+        return memory
+
+    def _send(self, message: Open | Begin | AskStart | Begun | Ended | Finish) -> None:
+        content = TO_NETWORK.dump_json(message)
+        try:
+            with self._sending:
+                self._connection.send_bytes(content)
+        except OSError:
+            raise _gone() from None
+
+    def _wait(self, within_s: float) -> Opened | Started | Summary:
+        try:
+            answer = self._answers.get(timeout=within_s)
+        except queue.Empty:
+            raise StoreLostError(
+                f"the network's process does not answer within {within_s:.0f} s; open the template "
+                "again"
+            ) from None
+        if isinstance(answer, Failed):
+            kind = getattr(errors, answer.error, StoreError)
+            is_ours = isinstance(kind, type) and issubclass(kind, IntonacoError)
+            raise (kind if is_ours else StoreError)(answer.message)
+        return answer
+
+    def _listen(self) -> None:
+        """Take messages until the other end is gone, which answers whoever waits."""
+        while True:
+            try:
+                message = decode_to_device(self._connection.recv_bytes())
+            except (EOFError, OSError):
+                error = _gone()
+                self._answers.put(Failed(error=type(error).__name__, message=str(error)))
+                return
+            except StoreError as error:
+                self._answers.put(Failed(error=type(error).__name__, message=str(error)))
+                continue
+            if isinstance(message, Progress):
+                self.progress = message
+            else:
+                self._answers.put(message)
+
+
+def _start(connection: int, shared: int) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        [sys.executable, "-m", MODULE, str(connection), str(shared)],
+        pass_fds=(connection, shared),
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def _split(url: str) -> tuple[str, str]:
+    """Return the store's URL and the template's folder in it."""
+    store, _, folder = url.rstrip("/").rpartition("/")
+    if not store or store.endswith("/"):
+        return url, ""
+    return store, folder
+
+
+def _gone() -> StoreLostError:
+    return StoreLostError("the network's process has ended; open the template again")

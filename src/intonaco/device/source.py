@@ -1,0 +1,289 @@
+"""Template state as it streams in: receive | reconstruct | execute, one shard ahead of the model.
+
+The network's process receives. A thread here settles each shard shortly before its turn, with the
+prefix that is there by then, and reconstructs it; the model executes and takes what is ready. The
+three overlap: a shard is cut at its deadline, so the model never waits for more than a floor.
+
+    shard    asked -> settled (run | borrow) -> reconstructed -> running -> ended
+                   -> dense: the state is gone, from this step on the model computes everything
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from intonaco.device.link import TemplateLink
+from intonaco.errors import (
+    IntonacoError,
+    PackError,
+    StateGoneError,
+    StoreLostError,
+    StreamingError,
+)
+from intonaco.families.template_state import StateShape
+from intonaco.streaming.late import LateSettings
+from intonaco.streaming.protocol import Started, StartWord
+from intonaco.template.reconstruct import PackSource
+
+BlockState = tuple[Tensor, Tensor]
+LOOK_S = 0.25
+# Enough for a first guess to be replaced soon; a single slow shard should not shift all others.
+SMOOTHING = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardRecord:
+    """What became of one shard.
+
+    Attributes:
+        word: "run" with a prefix, "borrow" the step before, "dense" without state.
+        stall_s: how long the model waited for it.
+    """
+
+    step: int
+    group: int
+    word: StartWord
+    level: int | None
+    num_bytes: int
+    is_cut: bool
+    stall_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Settled:
+    started: Started
+    blocks: dict[int, BlockState]
+    error: IntonacoError | None = None
+
+
+@dataclass(slots=True)
+class _Clockwork:
+    """Measured times, seconds; planned ones until then."""
+
+    run_s: list[float]
+    reconstruct_s: list[float]
+    begun_at: dict[int, float] = field(default_factory=dict[int, float])
+
+
+class StreamedSource:
+    """The state of one edit; a StateSource and a context manager.
+
+    Args:
+        run_s, reconstruct_s: planned seconds per shard.
+        start_at: when the first shard is expected to run, on the system's monotonic clock.
+    """
+
+    def __init__(
+        self,
+        link: TemplateLink,
+        *,
+        run_s: tuple[float, ...],
+        reconstruct_s: tuple[float, ...],
+        start_at: float,
+        late: LateSettings,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.records: list[ShardRecord] = []
+        self.dense_from_step: int | None = None
+        self.times = _Clockwork(run_s=list(run_s), reconstruct_s=list(reconstruct_s))
+        self._link = link
+        self._sizes = link.manifest.sizes
+        self._groups = self._sizes.block_groups
+        self._pack = PackSource(link.manifest)
+        self._start_at = start_at
+        self._late = late
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._settled: dict[int, _Settled] = {}
+        self._held: dict[int, dict[int, BlockState]] = {}
+        self._reached = -1
+        self._is_closed = False
+        self._thread = threading.Thread(
+            target=self._reconstruct, name="intonaco-reconstruct", daemon=True
+        )
+
+    def __enter__(self) -> "StreamedSource":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        self._tell(self._link.stop)
+        self._thread.join(timeout=self._longest_s + 2 * LOOK_S)
+
+    @property
+    def shape(self) -> StateShape:
+        return self._pack.shape
+
+    @property
+    def num_shards(self) -> int:
+        return self._sizes.num_steps * len(self._groups)
+
+    @property
+    def num_bytes(self) -> int:
+        """Of the coded state: what reconstruction has read so far."""
+        places = [(None, group) for group in range(len(self._groups))]
+        rows = [(s, g) for s in range(self._sizes.num_steps) for g in range(len(self._groups))]
+        return sum(self._pack.num_verified_bytes(*place) for place in (*places, *rows))
+
+    def read(self, step: int, block: int, /) -> BlockState:
+        """Return keys and values; waits for a late shard, a bounded time.
+
+        Raises StateGoneError where the step has to run dense, StreamingError where nothing can be
+        had and the model cannot either.
+        """
+        if self.dense_from_step is not None:
+            raise self._gone(step)
+        group = next(index for index, blocks in enumerate(self._groups) if block in blocks)
+        shard = step * len(self._groups) + group
+        if shard > self._reached:
+            self._enter(shard, step, group)
+        return self._settled[shard].blocks[block]
+
+    def finish(self) -> None:
+        """The last shard ended."""
+        if self._reached >= 0 and self.dense_from_step is None:
+            self._end(self._reached)
+
+    def _enter(self, shard: int, step: int, group: int) -> None:
+        """The model reached `shard`: the one before has ended, this one begins once it is ready."""
+        reached_at = self._clock()
+        if shard:
+            self._end(shard - 1)
+        with self._changed:
+            self._reached = shard
+            self._changed.notify_all()
+            is_there = self._changed.wait_for(lambda: shard in self._settled, self._longest_s)
+        if not is_there:
+            self.dense_from_step = step
+            raise self._gone(step)
+        settled = self._settled[shard]
+        started = settled.started
+        self.records.append(
+            ShardRecord(
+                step=step,
+                group=group,
+                word=started.word,
+                level=started.level,
+                num_bytes=started.coefficient_bytes,
+                is_cut=started.is_cut,
+                stall_s=self._clock() - reached_at,
+            )
+        )
+        if started.word == "give-up":
+            raise settled.error or StreamingError(
+                f"the state of step {step} did not come, and this model cannot run without it; check "
+                "the network and edit again"
+            )
+        if started.word == "dense":
+            self.dense_from_step = step
+            raise self._gone(step)
+        self._tell(lambda: self._link.begun(shard, has_borrowed=started.word == "borrow"))
+        with self._changed:
+            self.times.begun_at[shard] = self._clock()
+            self._settled.pop(shard - 1, None)
+            self._changed.notify_all()
+
+    def _end(self, shard: int) -> None:
+        began_at = self.times.begun_at.get(shard)
+        if began_at is not None:
+            measured = self._clock() - began_at
+            run_s = self.times.run_s
+            run_s[shard] += SMOOTHING * (measured - run_s[shard])
+        self._tell(self._link.ended)
+
+    def _tell(self, send: Callable[[], None]) -> None:
+        try:
+            send()
+        except StoreLostError:
+            # The thread finds out by itself when it asks for the next shard.
+            return
+
+    @property
+    def _longest_s(self) -> float:
+        """The longest that one shard may keep the model waiting: then the step runs dense."""
+        return self._late.give_up_s + self._late.silent_s + 2 * LOOK_S
+
+    def _gone(self, step: int) -> StateGoneError:
+        return StateGoneError(
+            f"template state is gone from step {step} on; the model has to compute every token"
+        )
+
+    def _reconstruct(self) -> None:
+        """Settle and reconstruct shard after shard, each shortly before its turn."""
+        for shard in range(self.num_shards):
+            if not self._wait_turn(shard):
+                return
+            settled = self._settle(shard)
+            with self._changed:
+                self._settled[shard] = settled
+                self._changed.notify_all()
+            if settled.started.word in {"dense", "give-up"}:
+                return
+
+    def _wait_turn(self, shard: int) -> bool:
+        """Wait until one reconstruction before `shard` is needed; return False if the edit ended."""
+        with self._changed:
+            while not self._is_closed and self._reached < shard:
+                due_at = self._due_at(shard)
+                left = LOOK_S if due_at is None else due_at - self._clock()
+                if left <= 0:
+                    return True
+                self._changed.wait(min(left, LOOK_S))
+            return not self._is_closed
+
+    def _due_at(self, shard: int) -> float | None:
+        """Return when to settle `shard`, None while the shard before it has not begun."""
+        if shard == 0:
+            return self._start_at - self.times.reconstruct_s[0]
+        began_at = self.times.begun_at.get(shard - 1)
+        if began_at is None:
+            return None
+        return began_at + self.times.run_s[shard - 1] - self.times.reconstruct_s[shard]
+
+    def _settle(self, shard: int) -> _Settled:
+        step, group = divmod(shard, len(self._groups))
+        try:
+            started = self._link.start(shard, within_s=self._late.give_up_s)
+            began_at = self._clock()
+            blocks = self._blocks(started, step, group)
+            measured = self._clock() - began_at
+            self.times.reconstruct_s[shard] = measured
+        except (StreamingError, PackError) as error:
+            # The link itself is gone, or its bytes make no state: as if nothing more came.
+            return self._without_link(shard, step, group, error)
+        self._held[group] = blocks
+        return _Settled(started=started, blocks=blocks)
+
+    def _without_link(self, shard: int, step: int, group: int, error: IntonacoError) -> _Settled:
+        """A step that began is finished with the state of the step before; none begins so."""
+        may_borrow = group > 0 and step > 0 and group in self._held
+        word: StartWord = "borrow" if may_borrow else "dense"
+        started = Started(
+            shard=shard, word=word, level=None, coefficient_bytes=0, basis_bytes=0, is_cut=False
+        )
+        return _Settled(
+            started=started, blocks=self._held[group] if may_borrow else {}, error=error
+        )
+
+    def _blocks(self, started: Started, step: int, group: int) -> dict[int, BlockState]:
+        """Return keys and values of the group's blocks from the prefixes that `started` names."""
+        if started.word == "borrow":
+            return self._held[group]
+        if started.word != "run":
+            return {}
+        self._feed(None, group, started.basis_bytes)
+        self._feed(step, group, started.coefficient_bytes)
+        return {block: self._pack.read(step, block) for block in self._groups[group]}
+
+    def _feed(self, step: int | None, group: int, num_bytes: int) -> None:
+        manifest = self._link.manifest
+        record = manifest.bases[group] if step is None else manifest.coefficients[step][group]
+        have = self._pack.num_verified_bytes(step, group)
+        if num_bytes > have:
+            self._pack.feed(step, group, self._link.read_range(record, have, num_bytes))

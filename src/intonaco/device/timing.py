@@ -1,0 +1,102 @@
+"""How long this device takes: measured once per template, so that need times can be predicted."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from intonaco.families.base import EditableFamily, Prepared
+from intonaco.families.request import GenerateRequest
+from intonaco.families.state_runs import state_runs
+from intonaco.families.template_state import StateShape
+from intonaco.template.loading import TemplateParts
+from intonaco.template.manifest import TemplateManifest
+
+NUM_RUNS = 2
+# Until it is measured: keys and values of a shard from bytes that are there.
+FIRST_RECONSTRUCT_S = 0.01
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceTimes:
+    """Seconds on this device.
+
+    Attributes:
+        run_s, reconstruct_s: per shard, in their order.
+        encode_s: from the request to the first step.
+    """
+
+    run_s: tuple[float, ...]
+    reconstruct_s: tuple[float, ...]
+    dense_step_s: float
+    encode_s: float
+
+
+@dataclass(slots=True)
+class _Stopwatch:
+    """A source of zeros that notes when each block is read."""
+
+    shape: StateShape
+    reads: list[float] = field(default_factory=list[float])
+
+    def read(self, step: int, block: int, /) -> tuple[Tensor, Tensor]:
+        self.reads.append(time.perf_counter())
+        zeros = torch.zeros(self.shape.num_rows, self.shape.width)
+        return zeros, zeros
+
+
+def measure(
+    family: EditableFamily, manifest: TemplateManifest, parts: TemplateParts
+) -> DeviceTimes:
+    """Run one step dense and one on a state of zeros, and time them; the quicker of two runs."""
+    identity = parts.identity
+    request = GenerateRequest(
+        prompt=identity.prompt,
+        seed=identity.seed,
+        width=identity.width,
+        height=identity.height,
+        num_steps=identity.num_steps,
+    )
+    began_at = time.perf_counter()
+    prepared = family.prepare(request, family.encode(request))
+    encode_s = time.perf_counter() - began_at
+    sizes = manifest.sizes
+    watch = _Stopwatch(
+        StateShape(
+            num_steps=sizes.num_steps,
+            num_blocks=sizes.num_blocks,
+            num_rows=sizes.num_rows,
+            width=sizes.width,
+        )
+    )
+    sparse = state_runs(family).reusing(watch, parts.tokens_YX.reshape(-1))
+    groups = min(_time_groups(sparse, prepared, watch, manifest) for _ in range(NUM_RUNS))
+    dense = min(_seconds(lambda: family.denoise(prepared, prepared.latents, 0)) for _ in range(2))
+    return DeviceTimes(
+        run_s=groups * sizes.num_steps,
+        reconstruct_s=(FIRST_RECONSTRUCT_S,) * (len(groups) * sizes.num_steps),
+        dense_step_s=dense,
+        encode_s=encode_s,
+    )
+
+
+def _time_groups(
+    sparse: EditableFamily, prepared: Prepared, watch: _Stopwatch, manifest: TemplateManifest
+) -> tuple[float, ...]:
+    """Return the run time of each block group; what surrounds the blocks falls to the first, last."""
+    watch.reads.clear()
+    began_at = time.perf_counter()
+    sparse.denoise(prepared, prepared.latents, 0)
+    ended_at = time.perf_counter()
+    firsts = [blocks[0] for blocks in manifest.sizes.block_groups]
+    edges = [began_at, *(watch.reads[block] for block in firsts[1:]), ended_at]
+    return tuple(after - before for before, after in pairwise(edges))
+
+
+def _seconds(run: Callable[[], object]) -> float:
+    began_at = time.perf_counter()
+    run()
+    return time.perf_counter() - began_at
