@@ -36,13 +36,14 @@ DEADLINE_S = 500.0
 pytestmark = pytest.mark.timeout(DEADLINE_S + 100)
 
 
-def start(store: ArtifactStore, spec: str) -> subprocess.Popen[str]:
+def start(store: ArtifactStore, spec: str, **streams) -> subprocess.Popen[str]:
     """Start a process that needs the program of `spec`, a call of a function of our builders."""
     return subprocess.Popen(
         [sys.executable, "-c", ENSURE, str(store.root), spec],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": "."},
+        **streams,
     )
 
 
@@ -80,6 +81,18 @@ def test_a_killed_compile_blocks_nothing_and_leaves_nothing(tmp_path):
     assert (store.manifests(), list((tmp_path / ".scratch").iterdir())) == ([], [])
     with store.lock("any") as lock:
         lock.acquire(timeout=0)
+
+
+def test_a_compiling_process_that_dies_is_an_error_that_says_so_and_leaves_nothing(tmp_path):
+    process = start(ArtifactStore(tmp_path), "simple_spec('slow')", stderr=subprocess.PIPE)
+    assert process.stdout.readline() == "compiling\n"
+    assert wait_until(lambda: children(process.pid))
+    (worker,) = children(process.pid)
+    worker.kill()
+    _, errors = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 1
+    assert "program 'test/slow': the compiling process ended with -9" in errors
+    assert list((tmp_path / ".scratch").iterdir()) == []
 
 
 def test_a_damaged_program_is_compiled_again(tmp_path):
