@@ -29,6 +29,7 @@ from intonaco.pipelines.caching import (
 )
 from intonaco.pipelines.edit import DEFAULT_FEATHER_PIXELS, MAX_FEATHER_PIXELS, edit
 from intonaco.pipelines.generate import GenerateResult, ProgressCallback, generate
+from intonaco.pipelines.interrupting import IsCancelled
 from intonaco.pipelines.mask import read_mask
 from intonaco.pipelines.picture import Picture
 from intonaco.pipelines.reading import open_picture, picture_digest
@@ -100,6 +101,7 @@ class Model:
         is_private: bool = False,
         step_cache: StepCacheChoice = None,
         progress: ProgressCallback | None = None,
+        is_cancelled: IsCancelled | None = None,
     ) -> Picture:
         """Draw `prompt`.
 
@@ -113,10 +115,11 @@ class Model:
             step_cache: reuse denoiser outputs at some steps: "cadence:2", "online-delta",
                 "calibrated", settings; None = off. See `docs/step-cache.md`.
             progress: called after each step; return False to cancel.
+            is_cancelled: asked before each step, and on programs between the calls within one.
 
         Raises:
             InputError: a setting breaks a rule; nothing was drawn.
-            GenerationCancelled: `progress` said so.
+            GenerationCancelled: `progress` or `is_cancelled` said so.
         """
         defaults = self.defaults
         request = GenerateRequest(
@@ -132,7 +135,11 @@ class Model:
             references=open_references(references),
         )
         result = generate(
-            self.family, request, progress=progress, step_cache=self.step_cache_request(step_cache)
+            self.family,
+            request,
+            progress=progress,
+            step_cache=self.step_cache_request(step_cache),
+            is_cancelled=is_cancelled,
         )
         return self._picture(
             request, result, result.images, warnings=result.warnings, is_private=is_private
@@ -156,6 +163,7 @@ class Model:
         step_cache: StepCacheChoice = None,
         template_state: TemplateState | None = None,
         progress: ProgressCallback | None = None,
+        is_cancelled: IsCancelled | None = None,
     ) -> Picture:
         """Redraw `template` inside `mask`; every pixel outside keeps its exact value.
 
@@ -205,6 +213,7 @@ class Model:
             has_source_reference=has_source_reference,
             progress=progress,
             step_cache=self.step_cache_request(step_cache),
+            is_cancelled=is_cancelled,
             reuse=None if template_state is None else template_state.reuse(),
         )
         record = EditRecord(

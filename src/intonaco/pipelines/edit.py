@@ -29,6 +29,7 @@ from intonaco.families.state_runs import state_runs
 from intonaco.families.template_state import StateSource
 from intonaco.pipelines.caching import StepCacheRequest
 from intonaco.pipelines.generate import GenerateResult, ProgressCallback, StepEvent, generate
+from intonaco.pipelines.interrupting import IsCancelled
 from intonaco.pipelines.mask import blend, feather, token_mask
 
 DEFAULT_FEATHER_PIXELS = 6
@@ -98,6 +99,7 @@ def edit(
     has_source_reference: bool = False,
     progress: ProgressCallback | None = None,
     step_cache: StepCacheRequest | None = None,
+    is_cancelled: IsCancelled | None = None,
     reuse: TemplateReuse | None = None,
 ) -> EditResult:
     """Redraw `template` inside the mask as `request` says.
@@ -138,6 +140,7 @@ def edit(
         progress=_blend_previews(progress, template, weight_HW),
         constraint=_constraint(family, request, template, tokens_YX, reuse),
         step_cache=step_cache,
+        is_cancelled=is_cancelled,
     )
     return EditResult(
         image=blend(template, result.image, weight_HW),
