@@ -99,12 +99,24 @@ def methods(device: Device, quality: Quality) -> dict[str, Method]:
     }
 
 
-def streamed(plan: EditPlan, settings: StreamSettings, *, encode_s: float = ENCODE_S) -> Method:
-    """Return the method that streams from this plan's table."""
+def streamed(
+    plan: EditPlan,
+    settings: StreamSettings,
+    *,
+    encode_s: float = ENCODE_S,
+    head_start_s: float = 0.0,
+) -> Method:
+    """Return the method that streams from this plan's table.
+
+    With a head start the stream begins that long before the request, while its words are typed.
+    """
 
     def run(case: Case) -> Edit:
         rate = RateSettings(start_bytes_per_s=case.first_bytes_per_s)
-        outcome = simulate_edit(plan, case.link, replace(settings, rate=rate), encode_s=encode_s)
+        outcome = simulate_edit(
+            plan, case.link, replace(settings, rate=rate), encode_s=encode_s + head_start_s
+        )
+        outcome = replace(outcome, latency_s=outcome.latency_s - head_start_s)
         error = edit_error(
             plan.table,
             outcome.levels,

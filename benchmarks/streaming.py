@@ -92,7 +92,9 @@ def _over_trace(device: Device, quality: Quality, trace: Trace, args: argparse.N
         edits[name] = [method(case) for case in every]
     result: Result = {name: figures(found, num_shards) for name, found in edits.items()}
     plan = device.plan(quality.curves["best"], is_basis_shared=True)
-    early = streamed(plan, StreamSettings(round_trip_s=ROUND_TRIP_S), encode_s=ENCODE_S + 1.0)
+    early = streamed(
+        plan, StreamSettings(round_trip_s=ROUND_TRIP_S), encode_s=ENCODE_S, head_start_s=1.0
+    )
     result["ours_with_1s_head_start"] = figures([early(case) for case in every], num_shards)
     result.update(_compared(result))
     if not args.no_oracle:

@@ -9,6 +9,7 @@ The device runtime and the simulator drive the same object:
 One object serves one edit.
 """
 
+from intonaco.streaming.allocate import reachable_grade, urgent_floor
 from intonaco.streaming.late import (
     Borrow,
     Run,
@@ -19,10 +20,12 @@ from intonaco.streaming.late import (
 from intonaco.streaming.rate import RateEstimate
 from intonaco.streaming.requests import Abandon, Action, Fetch, Finished, Holdings, Pause
 from intonaco.streaming.settings import EditPlan, StreamSettings
-from intonaco.streaming.window import Progress, need_time, transfer_window
+from intonaco.streaming.window import Progress, need_time, need_times, transfer_window
 
 SHORTEST_PAUSE_S = 0.001
 LONGEST_PAUSE_S = 0.05
+# One round trip is exact; a little more, because a rate that is thought too low asks too late.
+EARLY_ROUND_TRIPS = 1.25
 # A request for less than this part of the smallest slice costs more in headers than it brings.
 CRUMBS_PER_SLICE = 8
 
@@ -46,8 +49,6 @@ class StreamController:
         self.progress = Progress(start_at=start_at)
         self.round_trip_s = settings.round_trip_s
         self.num_borrowed = 0
-        self._opened_at: dict[int, float] = {}
-        self._closed: set[int] = set()
         self._reached_at: dict[int, float] = {}
         self._active_until = now
         self._last_byte_at = now
@@ -71,7 +72,7 @@ class StreamController:
 
     def received(self, num_bytes: int, now: float) -> None:
         """Bytes arrived, in the order in which they were asked for."""
-        self.rate = self.rate.add(num_bytes, max(0.0, now - self._active_until))
+        self.rate = self.rate.add(num_bytes, self._active_s(now))
         self._active_until = max(now, self._active_until)
         self._last_byte_at = now
         self.holdings.receive(num_bytes)
@@ -95,11 +96,11 @@ class StreamController:
         reached_at = self._reached_at.setdefault(shard, now)
         rows = self.plan.table.shards[shard]
         floor_bytes = self.holdings.missing_bytes(shard, 0)
-        due = any(owner == shard for owner, _ in self.holdings.due)
+        is_due = any(each.shard == shard for each in self.holdings.due)
         start = decide_start(
             Situation(
                 level=self.holdings.level(shard),
-                is_complete=not due,
+                is_complete=not is_due,
                 is_first_of_step=rows.group == 0,
                 can_borrow=rows.step > 0,
                 num_borrowed=self.num_borrowed,
@@ -129,14 +130,21 @@ class StreamController:
 
     def _count_silence(self, now: float) -> None:
         """Bytes are due and none came: that is what a slower link looks like."""
-        if self.holdings.due and now > self._active_until:
-            self.rate = self.rate.add(0, now - self._active_until)
+        active_s = self._active_s(now)
+        if active_s > 0:
+            self.rate = self.rate.add(0, active_s)
             self._active_until = now
+
+    def _active_s(self, now: float) -> float:
+        """Return the time, not counted yet, in which bytes were due."""
+        if not self.holdings.due:
+            return 0.0
+        return max(0.0, now - max(self._active_until, self.holdings.due[0].at))
 
     def _should_abandon(self) -> bool:
         """What is due serves shards that run already, and takes longer than a new connection."""
         due = self.holdings.due
-        if not due or any(shard >= self._next_open for shard, _ in due):
+        if not due or any(each.shard >= self._next_open for each in due):
             return False
         reconnect_s = (self.settings.reconnect_round_trips + 1) * self.round_trip_s
         return self.holdings.due_bytes / self.rate.bytes_per_s > 2 * reconnect_s
@@ -146,63 +154,79 @@ class StreamController:
         due = self.holdings.due
         if self.settings.max_requests == 1 or len(due) >= 2 * self.settings.max_requests:
             return False
-        return self._busy_s() <= self.round_trip_s
+        return self._busy_s() <= self._lead_s
+
+    @property
+    def _lead_s(self) -> float:
+        """How long before the link falls idle the next request goes out."""
+        return EARLY_ROUND_TRIPS * self.round_trip_s + SHORTEST_PAUSE_S
 
     def _busy_s(self) -> float:
         return self.holdings.due_bytes / self.rate.bytes_per_s
 
     def _pause_s(self) -> float:
-        return min(LONGEST_PAUSE_S, max(SHORTEST_PAUSE_S, self._busy_s() - self.round_trip_s))
+        return min(LONGEST_PAUSE_S, max(SHORTEST_PAUSE_S, self._busy_s() - self._lead_s))
 
     def _first_byte_at(self, now: float) -> float:
         """Return when the next request's first byte can come."""
         return max(now, self._connects_until) + max(self._busy_s(), self.round_trip_s)
 
     def _promise(self, fetch: Fetch, now: float) -> Fetch:
+        due_at = max(now, self._connects_until) + self.round_trip_s
         if not self.holdings.due:
-            self._active_until = max(now, self._connects_until) + self.round_trip_s
-            self._last_byte_at = self._active_until
-        self.holdings.promise(fetch)
+            self._last_byte_at = due_at
+        self.holdings.promise(fetch, due_at=due_at)
         return fetch
 
     def _next_fetch(self, now: float) -> Fetch | None:
         first, num_shards = self._next_open, self.plan.table.num_shards
         if self.settings.is_per_edit:
             return self._next_of_edit(first, now)
-        for shard in range(first, min(num_shards, first + self.settings.num_early_floors)):
-            if self.holdings.unpromised_bytes(shard, 0) > 0:
-                return self._fetch(shard, 0, now)
-        for _ in range(2):
-            for shard in range(first, num_shards):
-                fetch = self._better(shard, now)
-                if fetch is not None:
-                    return fetch
-            # Every shard had its window and time is left: what is left is shared out once more.
-            self._closed.clear()
-            self._opened_at.clear()
+        windows_s = self._windows(first, now)
+        urgent = urgent_floor(
+            self.holdings,
+            first=first,
+            windows_s=windows_s,
+            bytes_per_s=self.settings.floor_caution * self.rate.bytes_per_s,
+        )
+        if urgent is not None:
+            return self._fetch(urgent, 0, now)
+        for shard in range(first, num_shards):
+            grade = reachable_grade(
+                self.holdings,
+                first=shard,
+                windows_s=windows_s[shard - first :],
+                bytes_per_s=self.rate.bytes_per_s,
+            )
+            level = self.plan.table.grades[grade][shard]
+            if self._is_worth_asking(shard, level):
+                return self._fetch(shard, level, now)
         return None
 
-    def _better(self, shard: int, now: float) -> Fetch | None:
-        """Return the next slice of `shard`, or None once its window is used up."""
-        if shard in self._closed:
-            return None
+    def _windows(self, first: int, now: float) -> list[float]:
+        """Return the transfer window of each shard from `first` on, from the next first byte."""
         first_byte_at = self._first_byte_at(now)
-        opened_at = self._opened_at.setdefault(shard, first_byte_at)
-        window_s = transfer_window(
-            self.settings.window,
-            need_at=self.need_at(shard, now),
-            now=opened_at,
-            reconstruct_s=self.plan.reconstruct_s[shard],
-            shard_run_s=self.plan.run_s[shard],
-        )
-        budget = self.rate.bytes_per_s * (opened_at + window_s - first_byte_at)
-        level = self.holdings.highest_within(shard, max(0.0, budget))
+        plan, overlap_s = self.plan, 0.0
+        windows: list[float] = []
+        needs = need_times(self.progress, plan.run_s, first, now)
+        for shard, need_at in enumerate(needs, start=first):
+            overlap_s += plan.run_s[shard]
+            windows.append(
+                transfer_window(
+                    self.settings.window,
+                    need_at=need_at,
+                    now=first_byte_at,
+                    reconstruct_s=plan.reconstruct_s[shard],
+                    overlap_s=overlap_s,
+                )
+            )
+        return windows
+
+    def _is_worth_asking(self, shard: int, level: int) -> bool:
+        """A request for crumbs costs more in headers than it brings, unless it completes a shard."""
         missing = self.holdings.unpromised_bytes(shard, level)
         is_crumb = missing < self.settings.smallest_slice_bytes // CRUMBS_PER_SLICE
-        if missing <= 0 or missing > budget or (is_crumb and level < self._full_level(shard)):
-            self._closed.add(shard)
-            return None
-        return self._fetch(shard, level, now)
+        return missing > 0 and not (is_crumb and level < self._full_level(shard))
 
     def _full_level(self, shard: int) -> int:
         return len(self.plan.table.shards[shard].levels) - 1

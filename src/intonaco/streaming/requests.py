@@ -69,6 +69,15 @@ class Finished:
 Action = Fetch | Pause | Abandon | Finished
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Due:
+    """A range that was asked for and is not whole yet; its first byte cannot come before `at`."""
+
+    shard: int
+    range: FileRange
+    at: float
+
+
 @dataclass(slots=True)
 class Holdings:
     """Bytes received and promised (asked for) per file, of one edit.
@@ -82,7 +91,7 @@ class Holdings:
     bases: list[int] = field(init=False)
     promised_coefficients: list[int] = field(init=False)
     promised_bases: list[int] = field(init=False)
-    due: deque[tuple[int, FileRange]] = field(init=False)
+    due: deque[Due] = field(init=False)
     due_bytes: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
@@ -97,29 +106,30 @@ class Holdings:
         self.coefficients, self.bases = list(coefficients), list(bases)
         self.promised_coefficients, self.promised_bases = list(coefficients), list(bases)
 
-    def promise(self, fetch: Fetch) -> None:
+    def promise(self, fetch: Fetch, *, due_at: float) -> None:
         for each in fetch.ranges:
             if each.part == "basis":
                 self.promised_bases[each.group] = each.stop
             else:
                 self.promised_coefficients[fetch.shard] = each.stop
-            self.due.append((fetch.shard, each))
+            self.due.append(Due(shard=fetch.shard, range=each, at=due_at))
             self.due_bytes += each.num_bytes
 
     def receive(self, num_bytes: int) -> None:
         """Count bytes that arrived, in the order in which they were asked for."""
         while num_bytes > 0 and self.due:
-            shard, each = self.due.popleft()
-            held = self.bases[each.group] if each.part == "basis" else self.coefficients[shard]
-            taken = min(num_bytes, each.stop - held)
+            head = self.due[0]
+            files, index = (
+                (self.bases, head.range.group)
+                if head.range.part == "basis"
+                else (self.coefficients, head.shard)
+            )
+            taken = min(num_bytes, head.range.stop - files[index])
+            files[index] += taken
             num_bytes -= taken
             self.due_bytes -= taken
-            if each.part == "basis":
-                self.bases[each.group] = held + taken
-            else:
-                self.coefficients[shard] = held + taken
-            if held + taken < each.stop:
-                self.due.appendleft((shard, each))
+            if files[index] >= head.range.stop:
+                self.due.popleft()
 
     def forget_due(self) -> None:
         """The connection is gone: what was asked for will not come."""

@@ -23,7 +23,8 @@ class StreamSettings:
         slice_s: a request asks for about this much at the present rate, so that a collapse leaves
             little on its way; None asks for a whole shard at once.
         smallest_slice_bytes: a request asks for no less, if so much is wanted.
-        num_early_floors: floors of this many shards ahead come before anything better.
+        floor_caution: floors come before anything better as long as they could not all arrive in time
+            at this part of the present rate.
         max_requests: requests on their way at once; 1 waits for each response, a round trip a request.
         reconnect_round_trips: what closing the connection costs before the next first byte.
         is_per_edit: one level for all shards, chosen at the start; for comparisons only.
@@ -35,7 +36,7 @@ class StreamSettings:
     round_trip_s: float = 0.04
     slice_s: float | None = 0.05
     smallest_slice_bytes: int = 16_384
-    num_early_floors: int = 3
+    floor_caution: float = 0.25
     max_requests: int = 3
     reconnect_round_trips: float = 2.0
     is_per_edit: bool = False
@@ -43,10 +44,10 @@ class StreamSettings:
     def __post_init__(self) -> None:
         if self.slice_s is not None and self.slice_s <= 0:
             raise StreamSettingsError(f"slice_s must be above 0 or None, got {self.slice_s}")
-        if self.round_trip_s < 0 or self.max_requests < 1 or self.num_early_floors < 1:
+        if self.round_trip_s < 0 or self.max_requests < 1 or not 0 < self.floor_caution <= 1:
             raise StreamSettingsError(
-                "round_trip_s must not be below 0, max_requests and num_early_floors at least 1, got "
-                f"{self.round_trip_s}, {self.max_requests}, {self.num_early_floors}"
+                "round_trip_s must not be below 0, max_requests at least 1, floor_caution must lie in "
+                f"(0, 1], got {self.round_trip_s}, {self.max_requests}, {self.floor_caution}"
             )
 
 

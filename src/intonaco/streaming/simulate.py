@@ -191,7 +191,7 @@ class _Simulation:
             self.record.num_borrowed += 1
             self.record.levels.append(None)
         else:
-            owners = {owner for owner, _ in self.controller.holdings.due}
+            owners = {each.shard for each in self.controller.holdings.due}
             self.record.num_cut += self.shard in owners
             self.record.levels.append(start.level)
 

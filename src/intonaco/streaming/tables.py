@@ -9,9 +9,12 @@ quality is choosing one index. Basis bytes that came with an earlier step cost n
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 from intonaco.errors import StreamSettingsError
+
+MAX_GRADES = 96
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,9 +97,12 @@ class ShardLevels:
         return reached if reached >= 0 else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ShardTable:
     """All shards of a template in the order in which an edit needs them.
+
+    A *grade* is one quality for all shards: each is taken up to where one more byte buys the same
+    error, which is the best that a sum of bytes can be spent on. Grade 0 is every floor.
 
     Raises StreamSettingsError unless the shards run step by step through groups 0, 1, 2, ...
     """
@@ -113,6 +119,31 @@ class ShardTable:
                 "shards must be every (step, group), step by step, as (0, 0), (0, 1), ..., (1, 0), "
                 f"...; got {places[:8]}"
             )
+
+    @cached_property
+    def grades(self) -> tuple[tuple[int, ...], ...]:
+        """Return, per grade and shard, the level. At most `MAX_GRADES`, the last one all full."""
+        slopes = [_level_slopes(shard.levels, self.num_steps) for shard in self.shards]
+        every = sorted({slope for of_shard in slopes for slope in of_shard}, reverse=True)
+        stride = -(-len(every) // (MAX_GRADES - 1)) if every else 1
+        chosen = sorted({*every[::stride], *every[-1:]}, reverse=True)
+        grades = [tuple(0 for _ in slopes)]
+        for slope in chosen:
+            # Slopes fall from level to level, so those at least as steep come first.
+            levels = [bisect_right(of_shard, -slope, key=lambda each: -each) for of_shard in slopes]
+            grades.append(tuple(levels))
+        return tuple(grades)
+
+    @cached_property
+    def grade_bytes(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """Return, per grade and shard, the prefix lengths (coefficients, basis)."""
+        return tuple(
+            tuple(
+                (shard.levels[level].coefficient_bytes, shard.levels[level].basis_bytes)
+                for shard, level in zip(self.shards, levels, strict=True)
+            )
+            for levels in self.grades
+        )
 
     @property
     def num_shards(self) -> int:
@@ -207,3 +238,21 @@ def _slopes(rungs: Sequence[Rung]) -> list[float]:
         slope = (lower.error - upper.error) / max(1, upper.num_bytes - lower.num_bytes)
         slopes.append(min(slope, slopes[-1]) if slopes else slope)
     return slopes
+
+
+def _level_slopes(levels: Sequence[Level], num_steps: int) -> list[float]:
+    """Return the error that a byte buys on the way to each level but the first, never rising.
+
+    Basis bytes serve all steps, so a step counts its share of them. Where a level buys less than the
+    one after it, both count with their mean: nobody would stop between them.
+    """
+    pools: list[tuple[float, float, int]] = []
+    for lower, upper in pairwise(levels):
+        own = upper.coefficient_bytes - lower.coefficient_bytes
+        num_bytes = own + (upper.basis_bytes - lower.basis_bytes) / num_steps
+        pool = (lower.error - upper.error, num_bytes, 1)
+        while pools and pool[0] * pools[-1][1] > pools[-1][0] * pool[1]:
+            before = pools.pop()
+            pool = (before[0] + pool[0], before[1] + pool[1], before[2] + pool[2])
+        pools.append(pool)
+    return [error / num_bytes for error, num_bytes, count in pools for _ in range(count)]

@@ -14,25 +14,21 @@ class WindowSettings:
     """How cautious a window is.
 
     Attributes:
-        gamma: which part of the time until a shard is needed its transfer may plan with.
-        max_lead_shards: lead beyond this many shard run times is spent on quality at once.
+        gamma: which part of the time until a shard is needed its transfer may plan with. The plan is
+            made again before every request, so the margin melts as the need comes near.
         guard_s: time between the last byte and readiness, besides reconstruction.
         has_carry_over: whether lead from earlier shards counts; False is for comparisons only.
     """
 
     gamma: float = 0.6
-    max_lead_shards: float = 2.0
     guard_s: float = 0.002
     has_carry_over: bool = True
 
     def __post_init__(self) -> None:
         if not 0 < self.gamma < 1:
             raise StreamSettingsError(f"gamma must lie in (0, 1), got {self.gamma}; 0.6 works")
-        if self.max_lead_shards <= 0 or self.guard_s < 0:
-            raise StreamSettingsError(
-                "max_lead_shards must be above 0 and guard_s not below 0, got "
-                f"{self.max_lead_shards} and {self.guard_s}"
-            )
+        if self.guard_s < 0:
+            raise StreamSettingsError(f"guard_s must not be below 0, got {self.guard_s}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,14 +63,23 @@ class Progress:
         )
 
 
-def need_time(progress: Progress, run_s: Sequence[float], shard: int, now: float) -> float:
-    """Return when `shard` is needed, if no shard before it has to wait for its state."""
-    first = progress.next_shard
+def need_times(progress: Progress, run_s: Sequence[float], first: int, now: float) -> list[float]:
+    """Return when shards `first`, `first + 1`, ... are needed, if none has to wait for its state."""
+    at = progress.next_shard
     if progress.running_since is None:
         free_at = max(now, progress.start_at)
     else:
-        free_at = max(now, progress.running_since + progress.slowness * run_s[first - 1])
-    return free_at + progress.slowness * sum(run_s[first:shard])
+        free_at = max(now, progress.running_since + progress.slowness * run_s[at - 1])
+    needs: list[float] = []
+    for planned_s in run_s[at:]:
+        needs.append(free_at)
+        free_at += progress.slowness * planned_s
+    return needs[first - at :]
+
+
+def need_time(progress: Progress, run_s: Sequence[float], shard: int, now: float) -> float:
+    """Return when `shard`, which has not begun, is needed."""
+    return need_times(progress, run_s, shard, now)[0]
 
 
 def paper_window(overlap_s: float, carry_over_s: float, gamma: float) -> float:
@@ -88,15 +93,15 @@ def transfer_window(
     need_at: float,
     now: float,
     reconstruct_s: float,
-    shard_run_s: float,
+    overlap_s: float,
 ) -> float:
     """Return how long, from `now`, the transfer of a shard may plan with; never negative.
 
     At the moment when the shard before has arrived, `need_at - now` is overlap plus carry-over, so
-    this is `paper_window` less what reconstruction needs. Lead above the cap is spent in full.
+    this is `paper_window` less what reconstruction needs. `overlap_s` matters only without
+    carry-over: the run time of the shards that can hide the transfer.
     """
     available_s = max(0.0, need_at - now - reconstruct_s - settings.guard_s)
     if not settings.has_carry_over:
-        return settings.gamma * min(available_s, shard_run_s)
-    spare_s = available_s - settings.max_lead_shards * shard_run_s
-    return max(settings.gamma * available_s, spare_s)
+        available_s = min(available_s, overlap_s)
+    return settings.gamma * available_s

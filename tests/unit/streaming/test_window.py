@@ -14,7 +14,7 @@ from intonaco.streaming.window import (
 )
 from tests.support.comparison import assert_close
 
-PLAIN = WindowSettings(gamma=0.6, guard_s=0.0, max_lead_shards=1e9)
+PLAIN = WindowSettings(gamma=0.6, guard_s=0.0)
 times = st.floats(0.01, 1.0)
 
 
@@ -28,11 +28,11 @@ def test_the_window_is_the_papers_gamma_times_overlap_plus_carry_over(run_s, arr
     # Only shard 1's own run can hide the transfer, once the lead is counted on its own.
     overlap = run_s[1]
     window = transfer_window(
-        WindowSettings(gamma=gamma, guard_s=0.0, max_lead_shards=1e9),
+        WindowSettings(gamma=gamma, guard_s=0.0),
         need_at=need_time(progress, run_s, 2, arrived),
         now=arrived,
         reconstruct_s=0.0,
-        shard_run_s=run_s[1],
+        overlap_s=run_s[1],
     )
     assert_close(
         window,
@@ -44,41 +44,29 @@ def test_the_window_is_the_papers_gamma_times_overlap_plus_carry_over(run_s, arr
 
 @pytest.mark.parametrize(("gamma", "lead_shards"), [(0.5, 1.0), (0.7, 0.43), (0.9, 0.11)])
 def test_at_a_steady_rate_the_lead_settles_at_one_minus_gamma_over_gamma(gamma, lead_shards):
-    settings = WindowSettings(gamma=gamma, guard_s=0.0, max_lead_shards=1e9)
+    settings = WindowSettings(gamma=gamma, guard_s=0.0)
     lead, run = 0.0, 1.0
     for _ in range(200):
         window = transfer_window(
-            settings, need_at=run + lead, now=0.0, reconstruct_s=0.0, shard_run_s=run
+            settings, need_at=run + lead, now=0.0, reconstruct_s=0.0, overlap_s=run
         )
         lead = run + lead - window
     assert_close(lead, lead_shards, atol=0.005, why="the page rounds to two digits")
 
 
-def test_lead_above_the_cap_is_spent_at_once():
-    settings = WindowSettings(gamma=0.5, guard_s=0.0, max_lead_shards=2.0)
-    window = transfer_window(
-        settings, need_at=10.0, now=0.0, reconstruct_s=0.0, shard_run_s=1.0
-    )
-    assert window == 8.0
-
-
 def test_reconstruction_and_guard_are_taken_from_the_window():
-    settings = WindowSettings(gamma=0.5, guard_s=0.1, max_lead_shards=2.0)
-    window = transfer_window(
-        settings, need_at=1.0, now=0.0, reconstruct_s=0.3, shard_run_s=1.0
-    )
+    settings = WindowSettings(gamma=0.5, guard_s=0.1)
+    window = transfer_window(settings, need_at=1.0, now=0.0, reconstruct_s=0.3, overlap_s=1.0)
     assert_close(window, 0.3, atol=1e-12, why="one subtraction in floats")
 
 
 def test_a_shard_that_is_needed_already_has_no_window():
-    assert transfer_window(PLAIN, need_at=1.0, now=2.0, reconstruct_s=0.0, shard_run_s=1.0) == 0.0
+    assert transfer_window(PLAIN, need_at=1.0, now=2.0, reconstruct_s=0.0, overlap_s=1.0) == 0.0
 
 
 def test_without_carry_over_no_more_than_one_run_time_counts():
     settings = WindowSettings(gamma=0.5, guard_s=0.0, has_carry_over=False)
-    window = transfer_window(
-        settings, need_at=9.0, now=0.0, reconstruct_s=0.0, shard_run_s=1.0
-    )
+    window = transfer_window(settings, need_at=9.0, now=0.0, reconstruct_s=0.0, overlap_s=1.0)
     assert window == 0.5
 
 
@@ -99,7 +87,7 @@ def test_a_shard_that_runs_over_its_time_is_expected_to_end_now():
     assert need_time(progress, [1.0, 1.0], 1, now=5.0) == 5.0
 
 
-@pytest.mark.parametrize("wrong", [{"gamma": 1.0}, {"gamma": 0.0}, {"max_lead_shards": 0.0}])
+@pytest.mark.parametrize("wrong", [{"gamma": 1.0}, {"gamma": 0.0}, {"guard_s": -1.0}])
 def test_settings_without_a_margin_are_refused(wrong):
     with pytest.raises(StreamSettingsError, match="must"):
         WindowSettings(**wrong)
