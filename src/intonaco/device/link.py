@@ -36,6 +36,7 @@ from intonaco.streaming.protocol import (
     decode_to_device,
 )
 from intonaco.streaming.shared_files import Layout, make_shared_file, map_shared
+from intonaco.streaming.store import split_url
 from intonaco.template.manifest import FileRecord, TemplateManifest, read_manifest
 
 OPEN_S = 120.0
@@ -159,7 +160,7 @@ class TemplateLink:
         return self._manifest
 
     def _open(self) -> mmap.mmap:
-        store_url, folder = _split(self.url)
+        store_url, folder = split_url(self.url)
         cache_folder = self._settings.cache_folder
         self._send(
             Open(
@@ -226,14 +227,6 @@ def _start(connection: int, shared: int) -> "subprocess.Popen[bytes]":
         pass_fds=(connection, shared),
         stdin=subprocess.DEVNULL,
     )
-
-
-def _split(url: str) -> tuple[str, str]:
-    """Return the store's URL and the template's folder in it."""
-    store, _, folder = url.rstrip("/").rpartition("/")
-    if not store or store.endswith("/"):
-        return url, ""
-    return store, folder
 
 
 def _gone() -> StoreLostError:

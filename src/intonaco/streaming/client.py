@@ -122,7 +122,7 @@ class StreamClient:
                 start = GiveUp()
                 break
             await self._wait(start.at_most_s)
-        is_cut = any(owner == shard for owner, _ in self.controller.holdings.due)
+        is_cut = any(each.shard == shard for each in self.controller.holdings.due)
         if isinstance(start, Run | Borrow):
             self._wake()
         return self._answer(shard, start, is_cut=is_cut)

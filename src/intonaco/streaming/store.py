@@ -106,6 +106,14 @@ def open_store(url: str, *, idle_s: float = 1.0) -> Store:
     return CallStore(url=url, read_range=_object_reader(url), idle_s=30 * idle_s)
 
 
+def split_url(url: str) -> tuple[str, str]:
+    """Return the store's URL and the folder in it, from a template's URL."""
+    store, _, folder = url.rstrip("/").rpartition("/")
+    if not store or store.endswith("/"):
+        return url, ""
+    return store, folder
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallStore:
     """A store behind one blocking function, which runs in a thread.
