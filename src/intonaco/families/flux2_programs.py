@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -42,6 +43,10 @@ from intonaco.families.weights import ComponentWeights, open_weights
 from intonaco.programs.component import ProgramComponent
 from intonaco.programs.library import ProgramLibrary
 
+if TYPE_CHECKING:
+    from intonaco.families.flux2_state_programs import SparseChain
+    from intonaco.families.flux2_state_specs import SparseShape
+
 
 @dataclass(frozen=True, slots=True)
 class DenoiserChain:
@@ -55,13 +60,20 @@ class DenoiserChain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramDenoiser:
-    """The denoiser as prologue, block groups and epilogue; same inputs as the eager module."""
+    """The denoiser as prologue, block groups and epilogue; same inputs as the eager module.
+
+    Attributes:
+        sparse_chains: loaded programs of `intonaco.families.flux2_state_programs`, by shape.
+    """
 
     library: ProgramLibrary
     weights: ComponentWeights
     group_size: int | None = None
     _chains: dict[DenoiserShape, DenoiserChain] = field(
         default_factory=dict[DenoiserShape, DenoiserChain]
+    )
+    sparse_chains: dict[SparseShape, SparseChain] = field(
+        default_factory=dict["SparseShape", "SparseChain"]
     )
 
     def __call__(self, inputs: NamedTensors, /) -> Tensor:

@@ -15,6 +15,8 @@ from torch import Tensor
 
 from intonaco.errors import RequestError, UnsupportedError
 from intonaco.families.flux2 import Flux2Family
+from intonaco.families.flux2_programs import ProgramDenoiser
+from intonaco.families.state_fallback import FallbackDenoiser
 from intonaco.families.template_state import (
     AttentionTap,
     KeyValueTap,
@@ -27,11 +29,13 @@ from intonaco.families.template_state import (
 def make_runs(family: Flux2Family) -> StateRuns:
     """Return the denoisers of `family` for template state."""
     denoiser: Any = family.denoiser
+    if isinstance(denoiser, ProgramDenoiser):
+        return ProgramRuns(family=family, denoiser=denoiser)
     transformer = getattr(getattr(denoiser, "module", None), "transformer", None)
     if transformer is None:
         raise UnsupportedError(
             f"template state cannot be had from a {type(denoiser).__name__}; load the model with "
-            "backend='eager'"
+            "backend='eager' or on programs"
         )
     # Imported here: a process that draws on programs starts without diffusers' modules.
     from intonaco.families.flux2_state_modules import share_weights
@@ -83,7 +87,53 @@ class EagerRuns:
             slots_E=slots_E.to(self.family.device),
             rows_N=rows_N.to(self.family.device),
         )
-        return replace(self.family, step_denoiser=denoiser)
+        return replace(
+            self.family, step_denoiser=FallbackDenoiser(sparse=denoiser, dense=self.family.denoiser)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramRuns:
+    """Template state of the family on programs: edits only, captured by the eager family."""
+
+    family: Flux2Family
+    denoiser: ProgramDenoiser
+
+    @property
+    def num_blocks(self) -> int:
+        return num_blocks(self.denoiser.weights.config)
+
+    @property
+    def width(self) -> int:
+        return width(self.denoiser.weights.config)
+
+    def tapped(
+        self,
+        num_image_tokens: int,
+        /,
+        *,
+        tap: KeyValueTap | None = None,
+        attention_tap: AttentionTap | None = None,
+    ) -> Flux2Family:
+        raise UnsupportedError(
+            f"template state is captured on eager modules, the model runs on {self.family.backend}; "
+            "load it with backend='eager' to capture, and edit on programs"
+        )
+
+    def reusing(self, source: StateSource, is_edited_I: NDArray[np.bool_], /) -> Flux2Family:
+        from intonaco.families.flux2_state_programs import ProgramSparseDenoiser
+
+        check_source(source.shape, is_edited_I, num_blocks=self.num_blocks, width=self.width)
+        slots_E, rows_N = split_tokens(is_edited_I)
+        denoiser = ProgramSparseDenoiser(
+            denoiser=self.denoiser,
+            source=source,
+            slots_E=slots_E.to(self.family.device),
+            rows_N=rows_N.to(self.family.device),
+        )
+        return replace(
+            self.family, step_denoiser=FallbackDenoiser(sparse=denoiser, dense=self.family.denoiser)
+        )
 
 
 def num_blocks(config: Any) -> int:

@@ -32,11 +32,15 @@ AttentionObserver = Callable[[Tensor, Tensor, Tensor], None]
 
 @dataclass(frozen=True, slots=True)
 class BlockState:
-    """What one block's attention is given besides its streams."""
+    """What one block's attention is given besides its streams.
+
+    `bias` is added to the scores, (1, 1, 1, K): -inf on keys that are padding.
+    """
 
     exchange: Exchange
     key_rotary: Rotary
     num_text_tokens: int
+    bias: Tensor | None = None
     observe: AttentionObserver | None = None
 
 
@@ -111,7 +115,10 @@ def _attend(
     if state.observe is not None:
         state.observe(query, key, value_BKHD)
     output = functional.scaled_dot_product_attention(
-        query.transpose(1, 2), key.transpose(1, 2), value_BKHD.transpose(1, 2)
+        query.transpose(1, 2),
+        key.transpose(1, 2),
+        value_BKHD.transpose(1, 2),
+        attn_mask=state.bias,
     )
     return output.transpose(1, 2).flatten(2, 3)
 
@@ -141,10 +148,8 @@ def reuse_exchange(slots_E: Tensor, key_IM: Tensor, value_IM: Tensor, head_dim: 
     return lambda key, value: (fill(key_IM, key), fill(value_IM, value))
 
 
-def keep_state_attention(transformer: Any) -> Any:
-    """Give every block of `transformer` the attention of this module, and return it."""
-    for block in transformer.transformer_blocks:
-        block.attn.set_processor(DoubleStateAttention())
-    for block in transformer.single_transformer_blocks:
-        block.attn.set_processor(SingleStateAttention())
-    return transformer
+def keep_state_attention(blocks: Any, attention: Any) -> Any:
+    """Give every one of `blocks` the `attention` of this module, and return them."""
+    for block in blocks:
+        block.attn.set_processor(attention)
+    return blocks

@@ -19,7 +19,9 @@ from torch import Tensor
 from intonaco.families.base import NamedTensors
 from intonaco.families.flux2_state_attention import (
     BlockState,
+    DoubleStateAttention,
     Rotary,
+    SingleStateAttention,
     keep_state_attention,
     reuse_exchange,
 )
@@ -34,7 +36,9 @@ def share_weights(transformer: Any) -> Any:
     with torch.device("meta"):
         twin: Any = Flux2Transformer2DModel.from_config(transformer.config)
     twin.load_state_dict(transformer.state_dict(), assign=True)
-    return keep_state_attention(twin.eval().requires_grad_(False))
+    keep_state_attention(twin.transformer_blocks, DoubleStateAttention())
+    keep_state_attention(twin.single_transformer_blocks, SingleStateAttention())
+    return twin.eval().requires_grad_(False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +73,7 @@ class TappedDenoiser:
                         step, block, query[0], key[0], value[0], num_text_tokens=num_text
                     )
 
-            return BlockState(exchange, key_rotary, num_text, observe)
+            return BlockState(exchange, key_rotary, num_text, observe=observe)
 
         return run_blocks(self.transformer, inputs, states, tokens=None)
 
