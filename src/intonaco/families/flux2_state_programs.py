@@ -26,7 +26,7 @@ from intonaco.families.flux2_state_specs import (
     sparse_shape,
     sparse_specs,
 )
-from intonaco.families.template_state import StateSource
+from intonaco.families.template_state import SlotSource, StateSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,12 @@ class GroupBuffers:
     def fill(self, source: StateSource, step: int, rows_N: Tensor) -> tuple[Tensor, Tensor]:
         """Read the group's blocks at `step` into their rows, and return keys and values."""
         for index in range(len(self.keys_bIM)):
-            key, value = source.read(step, self.first_block + index)
-            for buffer, rows in ((self.keys_bIM, key), (self.values_bIM, value)):
-                buffer[index].index_copy_(0, rows_N, rows.to(buffer.device, buffer.dtype))
+            slots = (self.keys_bIM[index], self.values_bIM[index])
+            if isinstance(source, SlotSource) and self.keys_bIM.device.type == "cpu":
+                source.read_into(step, self.first_block + index, *slots, rows_N=rows_N)
+                continue
+            for buffer, rows in zip(slots, source.read(step, self.first_block + index), strict=True):
+                buffer.index_copy_(0, rows_N, rows.to(buffer.device, buffer.dtype))
         return self.keys_bIM, self.values_bIM
 
 

@@ -46,6 +46,7 @@ class TemplateState:
         clean: its clean latents, in the family's layout.
         is_exact: `source` holds what the capture computed, nothing less.
         num_bytes: how much of the template's stored state `source` reads.
+        mask_HW: the pixels that it leaves to edits; None = all pixels of its tokens.
     """
 
     identity: TemplateIdentity
@@ -55,6 +56,15 @@ class TemplateState:
     source: StateSource
     is_exact: bool
     num_bytes: int
+    mask_HW: NDArray[np.bool_] | None = None
+
+    def editable_pixels(self) -> NDArray[np.bool_]:
+        """Return the (H, W) pixels that edits may change."""
+        if self.mask_HW is not None:
+            return self.mask_HW
+        rows, columns = self.tokens_YX.shape
+        square = (self.identity.height // rows, self.identity.width // columns)
+        return np.kron(self.tokens_YX, np.ones(square, dtype=np.bool_))
 
     def reuse(self) -> TemplateReuse:
         """Return what `intonaco.pipelines.edit` takes."""
