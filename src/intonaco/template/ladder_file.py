@@ -78,7 +78,7 @@ class WrittenLadder:
 
     Attributes:
         ends, errors: prefix lengths that end with a chunk, and what is left of the error there.
-        floor_bytes: the end that holds the ladder's floor.
+        floor_bytes: the end that holds the ladder's floor; 0 where that needs nothing.
     """
 
     content: bytes
@@ -93,7 +93,7 @@ def write_ladder(header: LadderHeader, ladder: Ladder) -> WrittenLadder:
     chunks = ChunkWriter(Opening(role=header.role, header=header.to_bytes()))
     increments = IncrementWriter(header.units)
     ends, errors = [chunks.num_bytes], [ladder.start_error]
-    floor_bytes = ends[0]
+    floor_bytes = 0
     pending = b""
     for index, increment in enumerate(ladder.increments):
         written = increments.write(increment)

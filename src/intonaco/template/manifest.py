@@ -70,7 +70,7 @@ class LadderRecord(FileRecord):
         start_error: predicted weighted squared error with nothing of this file there.
         ends: prefix lengths that end with a whole chunk, rising to the file's own length.
         errors: what is left of the error at each of them.
-        floor_bytes: the end below which no edit should be attempted.
+        floor_bytes: the end below which no edit should be attempted; 0 = none of it is needed.
     """
 
     start_error: NonNegative
@@ -90,14 +90,21 @@ class LadderRecord(FileRecord):
             )
         if any(lower < upper for lower, upper in pairwise((self.start_error, *self.errors))):
             raise ValueError("errors must not rise along the file, nor above start_error")
-        if self.floor_bytes not in self.ends:
-            raise ValueError(f"floor_bytes must be one of ends, got {self.floor_bytes}")
+        if self.floor_bytes not in (0, *self.ends):
+            raise ValueError(f"floor_bytes must be 0 or one of ends, got {self.floor_bytes}")
         return self
 
     def cuts_from_floor(self) -> list[tuple[int, float]]:
-        """Return (prefix length, error left) from the floor upwards."""
-        cuts = zip(self.ends, self.errors, strict=True)
-        return [(end, error) for end, error in cuts if end >= self.floor_bytes]
+        """Return (prefix length, error left) from the floor upwards, without cuts that gain nothing.
+
+        A file that holds nothing has one: (0, error left).
+        """
+        cuts = [(0, self.start_error), *zip(self.ends, self.errors, strict=True)]
+        found = [cut for cut in cuts if cut[0] == self.floor_bytes]
+        for end, error in cuts:
+            if end > self.floor_bytes and error < found[-1][1]:
+                found.append((end, error))
+        return found
 
     def longest_cut(self, num_bytes: int) -> int:
         """Return the longest cut of at most `num_bytes`, 0 if none is so short."""

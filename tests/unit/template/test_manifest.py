@@ -11,6 +11,7 @@ from intonaco.errors import ManifestError
 from intonaco.template.manifest import (
     MAX_MANIFEST_BYTES,
     FileRecord,
+    LadderRecord,
     TokenMask,
     file_record,
     read_manifest,
@@ -51,6 +52,20 @@ def test_a_ladder_lists_its_cuts_from_the_floor_upwards():
     cuts = record.cuts_from_floor()
     assert cuts[0][0] == record.floor_bytes > record.ends[0]
     assert cuts[-1] == (record.num_bytes, record.errors[-1])
+
+
+def test_a_file_that_holds_nothing_needs_not_be_fetched():
+    record = small_packed().manifest.bases[0]
+    empty = LadderRecord(
+        **{
+            **record.model_dump(),
+            "start_error": 2.0,
+            "ends": (record.num_bytes,),
+            "errors": (2.0,),
+            "floor_bytes": 0,
+        }
+    )
+    assert empty.cuts_from_floor() == [(0, 2.0)]
 
 
 def test_the_longest_cut_within_a_number_of_bytes_is_never_longer():

@@ -46,7 +46,7 @@ def test_the_worked_bytes_are_those_that_the_writer_writes():
     )
     written = write_ladder(HEADER, Ladder(start_error=8.0, increments=increments, floor=2))
     assert written.content.hex(" ") == _documented().hex(" ")
-    assert (written.ends, written.floor_bytes) == ((47, 65, 81), 65)
+    assert (written.ends, written.floor_bytes) == ((47, 69, 84), 69)
 
 
 def test_a_reader_made_from_the_page_alone_reads_the_worked_bytes():
@@ -59,13 +59,11 @@ class PageReader:
     def __init__(self, content: bytes) -> None:
         self.content = content
         self.planes = {}
-        self.shapes = {}
-        self.lengths = {}
 
     def increments(self):
         """Yield (block, kind, first component, components, first plane, planes, payload)."""
         header_end = 16 + self._integer(12, 4)
-        first_block, num_planes = self._integer(26, 2), self.content[38]
+        first_block = self._integer(26, 2)
         covered = self.content[:header_end]
         assert self._integer(header_end, 4) == google_crc32c.value(covered)
         at = header_end + 4
@@ -75,38 +73,31 @@ class PageReader:
             assert self._integer(end, 4) == google_crc32c.value(covered)
             at += 2
             while at < end:
-                *place, payload, at = self._increment(at, num_planes)
-                unit = place.pop(0)
+                unit, *place, payload, at = self._increment(at)
                 yield first_block + unit // 2, unit % 2, *place, payload
             at = end + 4
 
-    def _increment(self, at: int, num_planes: int):
+    def _increment(self, at: int):
         head, at = self._number(at)
-        unit, first_plane = divmod(head // 3, num_planes + 1)
-        planes = self.planes.setdefault(unit, {})
-        form = head % 3
-        if form == 2:
-            first, at = self._number(at)
+        first, at = self._number(at)
+        count = more = 1
+        if head % 2:
             count, at = self._number(at)
             more, at = self._number(at)
-        else:
-            known = [c for c, have in sorted(planes.items()) if have == first_plane]
-            first = known[0] if known else len(planes)
-            count, more = self.shapes[first_plane]
-        if form == 0:
-            length = self.lengths[first_plane, count, more]
-        else:
-            length, at = self._number(at)
-        planes.update(dict.fromkeys(range(first, first + count), first_plane + more))
-        self.shapes[first_plane] = (count, more)
-        self.lengths[first_plane, count, more] = length
-        return unit, first, count, first_plane, more, self.content[at : at + length], at + length
+        length, at = self._number(at)
+        first_plane = self.planes.get((head // 2, first), 0)
+        for component in range(first, first + count):
+            self.planes[head // 2, component] = first_plane + more
+        payload = self.content[at : at + length]
+        return head // 2, first, count, first_plane, more, payload, at + length
 
     def _number(self, at: int):
-        size = self.content[at] - 247
-        if size <= 0:
-            return self.content[at], at + 1
-        return self._integer(at + 1, size), at + 1 + size
+        first = self.content[at]
+        if first < 192:
+            return first, at + 1
+        if first < 240:
+            return 192 + (first - 192) * 256 + self.content[at + 1], at + 2
+        return self._integer(at + 1, 3), at + 4
 
     def _integer(self, at: int, size: int) -> int:
         return int.from_bytes(self.content[at : at + size], "little")
