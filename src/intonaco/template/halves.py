@@ -20,4 +20,5 @@ def unpack_halves(payload: bytes, at: int, count: int) -> tuple[NDArray[np.uint8
             f"{count} numbers of 4 bits end at byte {end}, the payload at {len(payload)}"
         )
     raw = np.frombuffer(payload[at:end], dtype=np.uint8)
-    return np.stack([raw >> 4, raw & 15], axis=1).reshape(-1)[:count], end
+    both = np.stack([raw >> 4, raw & np.uint8(15)], axis=1).reshape(-1)[:count]
+    return both.astype(np.uint8), end

@@ -1,0 +1,267 @@
+"""Orders the planes of a block group's units into a ladder: most error saved per byte first.
+
+Each strand offers its planes in their order. Where a later plane saves more per byte than the one
+before, both become one increment, so that a strand's offers only ever get worse; then the best offer of
+all strands is simply the next. That is the greedy walk down the convex hull, and the best choice for
+every number of bytes up to one increment.
+
+Errors are exact in the factors' own space (`factorize.py`): with what has been decoded so far of
+coefficients C^ and basis B^, a unit's error is sum_q |C_q B - C^_q B^|^2, kept up by products of
+R x R matrices. Shape letters: Q temporal profiles, R components, N rows, d width.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from intonaco.template.coded import Increment, Ladder
+from intonaco.template.factorize import Factors
+from intonaco.template.planes import (
+    Codes,
+    codes_of,
+    encode_planes,
+    first_exponent,
+    split_planes,
+)
+from intonaco.template.strands import (
+    FRAME,
+    MEAN,
+    Strand,
+    group_sizes,
+    num_profiles,
+    strand_number,
+)
+
+# What an increment costs beside its payload: its head in a file.
+HEAD_BYTES = 5
+MAX_STRAND_PLANES = 14
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitToCode:
+    """One unit of a block group."""
+
+    block: int
+    kind: int
+    factors: Factors
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """Planes of one strand that could come next, and what they save by themselves.
+
+    Attributes:
+        unit: index in the group.
+        codes: of the strand once they are there.
+    """
+
+    unit: int
+    strand: Strand
+    first_plane: int
+    codes: Codes
+    payload: bytes
+    saved: float
+
+    @property
+    def slope(self) -> float:
+        return self.saved / (len(self.payload) + HEAD_BYTES)
+
+
+def build_ladder(
+    units: list[UnitToCode], *, finest_exponent: int, max_bytes: float = np.inf
+) -> Ladder:
+    """Return the ladder of one block group.
+
+    Args:
+        finest_exponent: no plane's step is finer than 2 ** this, in units of the weighted state.
+        max_bytes: the ladder ends there at the latest.
+    """
+    trackers = [ErrorTracker(unit.factors) for unit in units]
+    increments: list[Increment] = []
+    for index, unit in enumerate(units):
+        payload = unit.factors.frame.to_bytes()
+        increments.append(_increment(unit, FRAME, 0, 1, payload, _total(trackers)))
+        del index
+    start_error = _total(trackers)
+    floor = len(increments)
+    num_bytes = sum(len(one.payload) + HEAD_BYTES for one in increments)
+    offers = [
+        offer
+        for index, unit in enumerate(units)
+        for chain in _chains(index, unit.factors, finest_exponent)
+        for offer in chain
+    ]
+    # Stable: offers of one strand have falling slopes and stay in their order.
+    for offer in sorted(offers, key=lambda offer: -offer.slope):
+        num_bytes += len(offer.payload) + HEAD_BYTES
+        if num_bytes > max_bytes:
+            break
+        trackers[offer.unit].take(offer.strand, offer.codes.values())
+        increments.append(
+            _increment(
+                units[offer.unit],
+                _number(offer.strand, units[offer.unit].factors),
+                offer.first_plane,
+                offer.codes.num_planes - offer.first_plane,
+                offer.payload,
+                _total(trackers),
+            )
+        )
+    return Ladder(start_error=start_error, increments=tuple(increments), floor=floor)
+
+
+class ErrorTracker:
+    """The exact error of one unit while its strands arrive."""
+
+    def __init__(self, factors: Factors) -> None:
+        self._factors = factors
+        profiles, components, rows = factors.coefficients_QRN.shape
+        self._got_QRN = np.zeros((profiles, components, rows))
+        self._basis_Rd = np.zeros_like(factors.basis_Rd)
+        self._cross = np.zeros((components, components))
+        self._own = np.zeros((components, components))
+        self._basis_cross = np.zeros((components, components))
+        self._basis_own = np.zeros((components, components))
+        self._energy = float((factors.coefficients_QRN**2).sum()) + factors.lost
+        self._mean_error = float((factors.mean_d**2).sum()) * factors.mean_weight
+
+    @property
+    def error(self) -> float:
+        """Weighted squared error of the unit; mean and the rest are taken as independent."""
+        product = float((self._own * self._basis_own).sum())
+        product -= 2 * float((self._cross * self._basis_cross).sum())
+        return self._mean_error + max(self._energy + product, 0.0)
+
+    def take(self, strand: Strand, values: Floats) -> None:
+        """Replace what is known of `strand` by `values`, (R, L) in the strand's own order."""
+        factors = self._factors
+        if strand.part == "mean":
+            difference = values[0] - factors.mean_d
+            self._mean_error = float((difference**2).sum()) * factors.mean_weight
+            return
+        start, end = group_sizes(len(factors.basis_Rd))[strand.group]
+        if strand.part == "basis":
+            self._basis_Rd[start:end] = values
+            self._basis_cross[:, start:end] = factors.basis_Rd @ values.T
+            rows = self._basis_Rd @ values.T
+            self._basis_own[:, start:end] = rows
+            self._basis_own[start:end] = rows.T
+            return
+        got_RN, true_RN = self._got_QRN[strand.profile], factors.coefficients_QRN[strand.profile]
+        change = values - got_RN[start:end]
+        self._cross[:, start:end] += true_RN @ change.T
+        before = got_RN[:, :] @ change.T
+        got_RN[start:end] = values
+        self._own[:, start:end] += before
+        self._own[start:end] += (got_RN @ change.T).T
+
+
+def _total(trackers: list[ErrorTracker]) -> float:
+    return sum(tracker.error for tracker in trackers)
+
+
+def _chains(unit: int, factors: Factors, finest_exponent: int) -> list[list[Offer]]:
+    """Return each strand's offers, slopes falling."""
+    energies_R = np.sqrt((factors.coefficients_QRN**2).sum(axis=(0, 2)))
+    mean_scale = np.array([np.sqrt(factors.mean_weight)])
+    chains = [_chain(unit, Strand(part="mean"), factors.mean_d[None], mean_scale, finest_exponent)]
+    for group, (start, end) in enumerate(group_sizes(len(factors.basis_Rd))):
+        basis = Strand(part="basis", group=group)
+        chains.append(
+            _chain(unit, basis, factors.basis_Rd[start:end], energies_R[start:end], finest_exponent)
+        )
+        for profile, coefficients_RN in enumerate(factors.coefficients_QRN):
+            strand = Strand(part="coefficients", group=group, profile=profile)
+            ones = np.ones(end - start)
+            chains.append(_chain(unit, strand, coefficients_RN[start:end], ones, finest_exponent))
+    return chains
+
+
+def _chain(
+    unit: int, strand: Strand, values_RL: Floats, costs_R: Floats, finest_exponent: int
+) -> list[Offer]:
+    """Return the offers of one strand. A squared error of vector r costs costs_R[r] squared."""
+    exponents_R = np.zeros(len(costs_R), np.int8)
+    if strand.part != "coefficients":
+        exponents_R = np.clip(np.round(np.log2(np.maximum(costs_R, 1e-12))), -60, 60).astype(
+            np.int8
+        )
+    scaled = values_RL * 2.0 ** exponents_R.astype(np.float64)[:, None]
+    exponent = first_exponent(scaled)
+    num_planes = min(exponent - finest_exponent + 1, MAX_STRAND_PLANES)
+    if num_planes < 1:
+        return []
+    whole = codes_of(
+        values_RL, exponent=exponent, vector_exponents_R=exponents_R, num_planes=num_planes
+    )
+
+    def error(known_RL: Floats) -> float:
+        return float((((values_RL - known_RL) * costs_R[:, None]) ** 2).sum())
+
+    return _convex(unit, strand, whole, error)
+
+
+def _convex(
+    unit: int, strand: Strand, whole: Codes, error: Callable[[Floats], float]
+) -> list[Offer]:
+    """Return offers of one plane each, joined where slopes would rise."""
+    offers: list[Offer] = []
+    left = error(np.zeros(whole.magnitudes_RL.shape))
+    for codes in split_planes(whole):
+        now = error(codes.values())
+        payload = encode_planes(codes, first_plane=codes.num_planes - 1)
+        offer = Offer(
+            unit=unit,
+            strand=strand,
+            first_plane=codes.num_planes - 1,
+            codes=codes,
+            payload=payload,
+            saved=left - now,
+        )
+        left = now
+        while offers and offers[-1].slope <= offer.slope:
+            offer = _join(offers.pop(), offer)
+        offers.append(offer)
+    return offers
+
+
+def _join(first: Offer, second: Offer) -> Offer:
+    return Offer(
+        unit=second.unit,
+        strand=second.strand,
+        first_plane=first.first_plane,
+        codes=second.codes,
+        payload=first.payload + second.payload,
+        saved=first.saved + second.saved,
+    )
+
+
+def _number(strand: Strand, factors: Factors) -> int:
+    if strand.part == "mean":
+        return MEAN
+    steps = len(factors.frame.step_codes_S)
+    return strand_number(strand, profiles=num_profiles(steps))
+
+
+def _increment(
+    unit: UnitToCode,
+    number: int,
+    first_plane: int,
+    num_planes: int,
+    payload: bytes,
+    error: float,
+) -> Increment:
+    return Increment(
+        block=unit.block,
+        kind=unit.kind,
+        first_component=number,
+        num_components=1,
+        first_plane=first_plane,
+        num_planes=num_planes,
+        payload=payload,
+        error=error,
+    )
