@@ -1,5 +1,6 @@
 """`intonaco template serve` and `fetch`: a catalog over HTTP, and a copy of what one serves."""
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -86,7 +87,9 @@ def serve(
             url = f"http://{shown}:{listener.getsockname()[1]}"
             terminal.say(f"serving {catalog} at {url}; Ctrl-C ends it")
             terminal.result({"url": url})
-            serve_files(catalog, listener, heard=terminal.say)
+            # Ctrl-C is how a server is meant to end.
+            with contextlib.suppress(KeyboardInterrupt):
+                serve_files(catalog, listener, heard=terminal.say)
 
 
 def fetch(

@@ -107,12 +107,14 @@ class RequestLog:
 
 
 def open_listener(host: str, port: int) -> socket.socket:
-    """Return a bound socket; port 0 takes a free one. Raises StoreError if it cannot be had."""
+    """Return a listening socket; port 0 takes a free one. Raises StoreError if it cannot be had."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
+        # Whoever is told the port may connect at once.
+        listener.listen(128)
     except (OSError, OverflowError) as error:
         listener.close()
         raise StoreError(
