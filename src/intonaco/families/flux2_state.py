@@ -55,6 +55,10 @@ class EagerRuns:
         return num_blocks(self.transformer.config)
 
     @property
+    def stack_sizes(self) -> tuple[int, ...]:
+        return stack_sizes(self.transformer.config)
+
+    @property
     def width(self) -> int:
         return width(self.transformer.config)
 
@@ -104,6 +108,10 @@ class ProgramRuns:
         return num_blocks(self.denoiser.weights.config)
 
     @property
+    def stack_sizes(self) -> tuple[int, ...]:
+        return stack_sizes(self.denoiser.weights.config)
+
+    @property
     def width(self) -> int:
         return width(self.denoiser.weights.config)
 
@@ -138,7 +146,12 @@ class ProgramRuns:
 
 def num_blocks(config: Any) -> int:
     """Return how many blocks the chain has: double-stream ones, then single-stream ones."""
-    return config["num_layers"] + config["num_single_layers"]
+    return sum(stack_sizes(config))
+
+
+def stack_sizes(config: Any) -> tuple[int, ...]:
+    """Return how many double-stream and how many single-stream blocks there are."""
+    return config["num_layers"], config["num_single_layers"]
 
 
 def width(config: Any) -> int:

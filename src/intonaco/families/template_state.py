@@ -107,6 +107,11 @@ class StateRuns(Protocol):
     def num_blocks(self) -> int: ...
 
     @property
+    def stack_sizes(self) -> tuple[int, ...]:
+        """How many blocks each stack of like blocks has, in the order of the chain."""
+        ...
+
+    @property
     def width(self) -> int:
         """d, heads x head dim."""
         ...
