@@ -37,7 +37,8 @@ class PeerPicture:
 
 
 def load_pipeline(folder: Path) -> Flux2KleinPipeline:
-    pipeline = Flux2KleinPipeline.from_pretrained(folder)
+    # Without it, weights that are stored in 16 bits are computed with in 16 bits.
+    pipeline = Flux2KleinPipeline.from_pretrained(folder, dtype=torch.float32)
     pipeline.set_progress_bar_config(disable=True)
     return pipeline
 

@@ -62,7 +62,9 @@ def paper_settings(policy: Cadence | OnlineDelta, **more: object) -> StepCacheSe
     return StepCacheSettings(policy=policy, estimator=PAPER_ESTIMATOR, window=Window(), **more)
 
 
-def choose_settings(model: intonaco.Model, num_steps: int, count: int) -> Chosen:
+def choose_settings(
+    model: intonaco.Model, num_steps: int, count: int, *, has_fast: bool = True
+) -> Chosen:
     """Calibrate at cadence 2's calls and at 2.4x fewer; only prompts of the calibration are drawn."""
     requests = requests_of(model, CALIBRATION_SEED, count, num_steps)
     cadence2 = paper_settings(Cadence())
@@ -82,7 +84,8 @@ def choose_settings(model: intonaco.Model, num_steps: int, count: int) -> Chosen
         )
         settings["adaptive"] = paper_settings(policy)
     plans = tuple(planning_data(recordings, quantity) for quantity in QUANTITIES)
-    for name, calls in (("best", equal_calls), ("fast", fast_calls)):
+    budgets = {"best": equal_calls, **({"fast": fast_calls} if has_fast else {})}
+    for name, calls in budgets.items():
         settings[name] = best_at(model, requests, plans, calls)
     return Chosen(
         settings=settings,

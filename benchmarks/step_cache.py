@@ -1,9 +1,11 @@
 """What step caching saves and costs on the shipped model, beside fewer steps and beside cache-dit.
 
     python -m benchmarks.step_cache [--prompts 16] [--calibration-prompts 4] [--steps 50 30]
+    python -m benchmarks.step_cache --peer-only
 
 Calibrates on prompts of its own, judges on others. Each schedule is drawn once per prompt, modes
-interleaved; times are ratios to the uncached loop. Last line: one JSON object.
+interleaved; times are ratios to the uncached loop. `--peer-only` makes the table beside cache-dit
+alone. Last line: one JSON object.
 """
 
 import argparse
@@ -114,6 +116,27 @@ def judge_step_count(
     return entry
 
 
+def judge_peer(model: intonaco.Model, args: argparse.Namespace) -> dict[str, object]:
+    """Return the table beside cache-dit, with no more of ours than it needs."""
+    num_steps = max(args.steps)
+    chosen = choose_settings(model, num_steps, args.calibration_prompts, has_fast=False)
+    modes = [
+        Mode(
+            name=name,
+            num_steps=num_steps,
+            step_cache=StepCacheRequest(settings=chosen.settings[name]),
+        )
+        for name in ("cadence2", "best")
+    ]
+    requests = requests_of(model, EVALUATION_SEED, args.prompts, num_steps)
+    generate_once(model, requests[0])
+    reference = Mode(name="reference", num_steps=num_steps)
+    found = compare_modes(model.family, requests, reference, modes, has_ssim=False)
+    results = {result.mode.name: result for result in found}
+    table = peer_table(model, chosen, results, num_steps, args.prompts)
+    return {"cache_dit": table, "num_steps": num_steps, "num_prompts": args.prompts}
+
+
 def peer_table(
     model: intonaco.Model,
     chosen: Chosen,
@@ -186,9 +209,13 @@ def main() -> None:
     parser.add_argument("--calibration-prompts", type=int, default=4)
     parser.add_argument("--steps", type=int, nargs="+", default=[50, 30])
     parser.add_argument("--without-cache-dit", action="store_true")
+    parser.add_argument("--peer-only", action="store_true", help="the table beside cache-dit alone")
     args = parser.parse_args()
     started = time.perf_counter()
     model = intonaco.load(args.model, backend=args.backend)
+    if args.peer_only:
+        print(json.dumps(judge_peer(model, args)))
+        return
     entries = {n: judge_step_count(model, n, args) for n in args.steps}
     names = ("cadence2", "online_delta", "adaptive", "best", "fast", "fewer_steps")
     for num_steps, entry in entries.items():
