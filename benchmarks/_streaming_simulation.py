@@ -27,7 +27,6 @@ from intonaco.streaming.rate import RateSettings
 from intonaco.streaming.settings import EditPlan, StreamSettings
 from intonaco.streaming.simulate import EditOutcome, simulate_edit
 from intonaco.streaming.traces import Trace
-from intonaco.streaming.window import WindowSettings
 
 NUM_TOKEN_CHUNKS = 4
 PROBE_S = 0.25
@@ -91,9 +90,7 @@ def methods(device: Device, quality: Quality) -> dict[str, Method]:
         "rectangle": streamed(rectangle, settings),
         "eight_bits": streamed(weighted8, settings),
         "one_decision_per_edit": streamed(best, replace(one_shard, is_per_edit=True, late=stall)),
-        "no_carry_over": streamed(
-            best, replace(settings, window=WindowSettings(has_carry_over=False))
-        ),
+        "no_carry_over": streamed(best, replace(settings, has_carry_over=False)),
         "no_early_request": streamed(best, replace(one_shard, max_requests=1)),
         "stall_instead_of_cut": streamed(best, replace(one_shard, late=stall)),
     }

@@ -24,6 +24,7 @@ from intonaco.streaming.window import Progress, need_time, need_times, transfer_
 
 SHORTEST_PAUSE_S = 0.001
 LONGEST_PAUSE_S = 0.05
+IDLE_PAUSE_S = 0.01
 # One round trip is exact; a little more, because a rate that is thought too low asks too late.
 EARLY_ROUND_TRIPS = 1.25
 # A request for less than this part of the smallest slice costs more in headers than it brings.
@@ -67,7 +68,7 @@ class StreamController:
         if fetch is not None:
             return self._promise(fetch, now)
         if self.holdings.due or self._next_open < self.plan.table.num_shards:
-            return Pause(until=now + LONGEST_PAUSE_S)
+            return Pause(until=now + IDLE_PAUSE_S)
         return Finished()
 
     def received(self, num_bytes: int, now: float) -> None:
@@ -179,7 +180,7 @@ class StreamController:
         return fetch
 
     def _next_fetch(self, now: float) -> Fetch | None:
-        first, num_shards = self._next_open, self.plan.table.num_shards
+        first = self._next_open
         if self.settings.is_per_edit:
             return self._next_of_edit(first, now)
         windows_s = self._windows(first, now)
@@ -191,7 +192,7 @@ class StreamController:
         )
         if urgent is not None:
             return self._fetch(urgent, 0, now)
-        for shard in range(first, num_shards):
+        for shard in range(first, first + len(windows_s)):
             grade = reachable_grade(
                 self.holdings,
                 first=shard,
@@ -206,18 +207,20 @@ class StreamController:
     def _windows(self, first: int, now: float) -> list[float]:
         """Return the transfer window of each shard from `first` on, from the next first byte."""
         first_byte_at = self._first_byte_at(now)
-        plan, overlap_s = self.plan, 0.0
         windows: list[float] = []
-        needs = need_times(self.progress, plan.run_s, first, now)
+        needs = need_times(self.progress, self.plan.run_s, first, now)
         for shard, need_at in enumerate(needs, start=first):
-            overlap_s += plan.run_s[shard]
+            reconstruct_s = self.plan.reconstruct_s[shard]
+            if not self.settings.has_carry_over:
+                opens_at = need_at - reconstruct_s - self.plan.run_s[shard]
+                if shard > first and first_byte_at < opens_at:
+                    break
             windows.append(
                 transfer_window(
                     self.settings.window,
                     need_at=need_at,
                     now=first_byte_at,
-                    reconstruct_s=plan.reconstruct_s[shard],
-                    overlap_s=overlap_s,
+                    reconstruct_s=reconstruct_s,
                 )
             )
         return windows
@@ -256,7 +259,9 @@ class StreamController:
         return max(fitting, default=0)
 
     def _fetch(self, shard: int, level: int, now: float) -> Fetch:
-        """Return the request for the next slice on the way to `level`."""
+        """Return the request for the next slice on the way to `level`, the floor by itself first."""
+        if self.holdings.unpromised_bytes(shard, 0) > 0:
+            level = 0
         if self.settings.slice_s is not None:
             slice_bytes = max(
                 self.settings.smallest_slice_bytes,

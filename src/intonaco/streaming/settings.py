@@ -27,6 +27,8 @@ class StreamSettings:
             at this part of the present rate.
         max_requests: requests on their way at once; 1 waits for each response, a round trip a request.
         reconnect_round_trips: what closing the connection costs before the next first byte.
+        has_carry_over: whether a shard may be fetched earlier than one run time before its need;
+            False is for comparisons only.
         is_per_edit: one level for all shards, chosen at the start; for comparisons only.
     """
 
@@ -39,6 +41,7 @@ class StreamSettings:
     floor_caution: float = 0.25
     max_requests: int = 3
     reconnect_round_trips: float = 2.0
+    has_carry_over: bool = True
     is_per_edit: bool = False
 
     def __post_init__(self) -> None:

@@ -17,16 +17,14 @@ class WindowSettings:
         gamma: which part of the time until a shard is needed its transfer may plan with. The plan is
             made again before every request, so the margin melts as the need comes near.
         guard_s: time between the last byte and readiness, besides reconstruction.
-        has_carry_over: whether lead from earlier shards counts; False is for comparisons only.
     """
 
-    gamma: float = 0.6
+    gamma: float = 0.8
     guard_s: float = 0.002
-    has_carry_over: bool = True
 
     def __post_init__(self) -> None:
         if not 0 < self.gamma < 1:
-            raise StreamSettingsError(f"gamma must lie in (0, 1), got {self.gamma}; 0.6 works")
+            raise StreamSettingsError(f"gamma must lie in (0, 1), got {self.gamma}; 0.8 works")
         if self.guard_s < 0:
             raise StreamSettingsError(f"guard_s must not be below 0, got {self.guard_s}")
 
@@ -88,20 +86,11 @@ def paper_window(overlap_s: float, carry_over_s: float, gamma: float) -> float:
 
 
 def transfer_window(
-    settings: WindowSettings,
-    *,
-    need_at: float,
-    now: float,
-    reconstruct_s: float,
-    overlap_s: float,
+    settings: WindowSettings, *, need_at: float, now: float, reconstruct_s: float
 ) -> float:
     """Return how long, from `now`, the transfer of a shard may plan with; never negative.
 
     At the moment when the shard before has arrived, `need_at - now` is overlap plus carry-over, so
-    this is `paper_window` less what reconstruction needs. `overlap_s` matters only without
-    carry-over: the run time of the shards that can hide the transfer.
+    this is `paper_window` less what reconstruction needs.
     """
-    available_s = max(0.0, need_at - now - reconstruct_s - settings.guard_s)
-    if not settings.has_carry_over:
-        available_s = min(available_s, overlap_s)
-    return settings.gamma * available_s
+    return settings.gamma * max(0.0, need_at - now - reconstruct_s - settings.guard_s)

@@ -42,9 +42,17 @@ def test_the_first_request_is_the_first_shard_s_floor_basis_before_coefficients(
     ]
 
 
-def test_floors_of_the_next_shards_come_before_anything_better():
-    shards = [fetch.shard for fetch in all_fetches(controller(num_early_floors=3))]
-    assert shards[:3] == [0, 1, 2]
+def test_floors_come_first_as_long_as_they_could_be_late_on_a_slower_link():
+    slow = RateSettings(start_bytes_per_s=7e6)
+    shards = [fetch.shard for fetch in all_fetches(controller(StreamSettings(rate=slow)))]
+    floor_bytes = klein_plan().table.floor_bytes
+    assert floor_bytes > 0.25 * 7e6 * 2.2
+    assert shards == sorted(set(shards))
+
+
+def test_on_a_fast_link_the_first_shard_gets_more_than_its_floor_at_once():
+    first, second = all_fetches(controller())[:2]
+    assert (first.shard, second.shard) == (0, 0)
 
 
 def test_no_byte_is_asked_for_twice():
@@ -125,18 +133,13 @@ def test_after_a_lost_connection_what_was_due_is_asked_for_again():
 
 def test_bytes_that_are_too_late_are_abandoned_when_a_new_connection_is_quicker():
     stream = controller(slice_s=None)
-    all_fetches(stream)
-    floor = stream.holdings.missing_bytes(0, 0)
-    stream.received(floor, 0.1)
-    for step in range(100):  # silence: the rate falls
+    floor, rest = stream.decide(0.0), stream.decide(0.0)
+    assert (floor.shard, rest.shard) == (0, 0)
+    stream.received(floor.num_bytes, 0.1)
+    for step in range(20):  # silence: the rate falls
         stream.decide(0.1 + 0.02 * step)
-    start = stream.start(0, 2.1)
-    assert isinstance(start, Run)
-    serving = {each.shard for each in stream.holdings.due}
-    for shard in sorted(serving - {0}):
-        stream.holdings.receive(0)
-        stream._next_open = shard + 1
-    assert isinstance(stream.decide(2.1), Abandon)
+    assert isinstance(stream.start(0, 0.5), Run)
+    assert isinstance(stream.decide(0.5), Abandon)
 
 
 def test_nothing_more_is_asked_for_a_shard_whose_prefix_is_settled():

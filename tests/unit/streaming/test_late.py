@@ -70,15 +70,18 @@ def test_the_first_step_starts_again_dense_when_its_floor_would_come_too_late():
 
 def test_without_a_dense_run_a_dead_link_is_borrowed_through():
     late = replace(
-        LATE, is_first_of_step=True, num_borrowed=5, waited_s=0.2, floor_in_s=1e9, dense_extra_s=None
+        LATE,
+        is_first_of_step=True,
+        num_borrowed=5,
+        waited_s=0.2,
+        floor_in_s=1e9,
+        dense_extra_s=None,
     )
     assert decide_start(late, SETTINGS) == Borrow()
 
 
 def test_with_no_way_left_the_wait_ends():
-    late = replace(
-        LATE, can_borrow=False, waited_s=30.0, floor_in_s=1e9, dense_extra_s=None
-    )
+    late = replace(LATE, can_borrow=False, waited_s=30.0, floor_in_s=1e9, dense_extra_s=None)
     assert decide_start(late, SETTINGS) == GiveUp()
 
 

@@ -88,9 +88,7 @@ def test_two_ladders_are_cut_where_a_byte_buys_the_same_in_both():
     ]
 
 
-rungs = st.lists(
-    st.tuples(st.integers(1, 500), st.floats(0, 100)), min_size=1, max_size=12
-).map(
+rungs = st.lists(st.tuples(st.integers(1, 500), st.floats(0, 100)), min_size=1, max_size=12).map(
     lambda steps: [
         Rung(
             num_bytes=sum(size for size, _ in steps[: index + 1]),

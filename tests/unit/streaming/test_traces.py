@@ -1,5 +1,7 @@
 """Traces: exact arithmetic, strict files, and synthetic ones that keep their figures."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -92,9 +94,7 @@ def test_a_synthetic_trace_keeps_its_median_p10_p90_and_outages(kind, seed):
         assert_close(
             measured[name] / expected, 1.0, atol=0.02, why="600 seconds: half a rank is below 2 %"
         )
-    assert_close(
-        measured["outage_share"], figures.outage_share, atol=1 / 600, why="whole seconds"
-    )
+    assert_close(measured["outage_share"], figures.outage_share, atol=1 / 600, why="whole seconds")
     assert max(mbps) <= figures.peak_mbps
 
 
@@ -117,7 +117,7 @@ def test_fades_come_in_spells():
     )
     mbps = synthesize_trace(figures, num_seconds=2000, seed=4, name="x").mbps
     slow = [rate < 20 for rate in mbps]
-    num_spells = sum(now and not before for before, now in zip(slow, slow[1:], strict=False))
+    num_spells = sum(now and not before for before, now in pairwise(slow))
     # Independent seconds would begin about 180 spells in 200 slow seconds.
     assert num_spells < 120
 

@@ -32,7 +32,6 @@ def test_the_window_is_the_papers_gamma_times_overlap_plus_carry_over(run_s, arr
         need_at=need_time(progress, run_s, 2, arrived),
         now=arrived,
         reconstruct_s=0.0,
-        overlap_s=run_s[1],
     )
     assert_close(
         window,
@@ -47,27 +46,19 @@ def test_at_a_steady_rate_the_lead_settles_at_one_minus_gamma_over_gamma(gamma, 
     settings = WindowSettings(gamma=gamma, guard_s=0.0)
     lead, run = 0.0, 1.0
     for _ in range(200):
-        window = transfer_window(
-            settings, need_at=run + lead, now=0.0, reconstruct_s=0.0, overlap_s=run
-        )
+        window = transfer_window(settings, need_at=run + lead, now=0.0, reconstruct_s=0.0)
         lead = run + lead - window
     assert_close(lead, lead_shards, atol=0.005, why="the page rounds to two digits")
 
 
 def test_reconstruction_and_guard_are_taken_from_the_window():
     settings = WindowSettings(gamma=0.5, guard_s=0.1)
-    window = transfer_window(settings, need_at=1.0, now=0.0, reconstruct_s=0.3, overlap_s=1.0)
+    window = transfer_window(settings, need_at=1.0, now=0.0, reconstruct_s=0.3)
     assert_close(window, 0.3, atol=1e-12, why="one subtraction in floats")
 
 
 def test_a_shard_that_is_needed_already_has_no_window():
-    assert transfer_window(PLAIN, need_at=1.0, now=2.0, reconstruct_s=0.0, overlap_s=1.0) == 0.0
-
-
-def test_without_carry_over_no_more_than_one_run_time_counts():
-    settings = WindowSettings(gamma=0.5, guard_s=0.0, has_carry_over=False)
-    window = transfer_window(settings, need_at=9.0, now=0.0, reconstruct_s=0.0, overlap_s=1.0)
-    assert window == 0.5
+    assert transfer_window(PLAIN, need_at=1.0, now=2.0, reconstruct_s=0.0) == 0.0
 
 
 def test_need_times_before_the_first_shard_begin_with_the_end_of_encoding():
