@@ -63,8 +63,8 @@ class TappedDenoiser:
         def states(block: int, key_rotary: Rotary) -> BlockState:
             def exchange(key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
                 if self.tap is not None:
-                    kept = (merge_rows(rows, self.num_image_tokens) for rows in (key, value))
-                    self.tap.write(step, block, *kept)
+                    image = slice(num_text, num_text + self.num_image_tokens)
+                    self.tap.write(step, block, merge_rows(key, image), merge_rows(value, image))
                 return key, value
 
             def observe(query: Tensor, key: Tensor, value: Tensor) -> None:
@@ -94,9 +94,12 @@ class SparseDenoiser:
     slots_E: Tensor
     rows_N: Tensor
 
-    @torch.no_grad()
     def __call__(self, inputs: NamedTensors, step: int, /) -> Tensor:
-        """Return the prediction (1, I + R, C); rows of template tokens are 0."""
+        """Return the prediction (1, I + R, C); rows of template tokens are 0.
+
+        Weights take no gradients. A source's tensors may ask for them: that is how it is measured
+        what an error of theirs does to the finished edit.
+        """
         hidden = inputs["hidden_states"]
         num_text = inputs["encoder_hidden_states"].shape[1]
         num_image = len(self.slots_E) + len(self.rows_N)
@@ -106,7 +109,7 @@ class SparseDenoiser:
         def states(block: int, key_rotary: Rotary) -> BlockState:
             key, value = (self._in_slots(rows, hidden) for rows in self.source.read(step, block))
             head_dim = self.transformer.config["attention_head_dim"]
-            exchange = reuse_exchange(self.slots_E, key, value, head_dim)
+            exchange = reuse_exchange(self.slots_E, key, value, num_text, head_dim)
             return BlockState(exchange, key_rotary, num_text)
 
         prediction = run_blocks(self.transformer, inputs, states, tokens=tokens)
@@ -119,9 +122,9 @@ class SparseDenoiser:
         return slots.index_copy_(0, self.rows_N, rows_NM.to(like.device, like.dtype))
 
 
-def merge_rows(rows_1IHD: Tensor, num_rows: int) -> Tensor:
-    """Return the first rows as (num_rows, M), heads merged."""
-    return rows_1IHD[0, :num_rows].flatten(1)
+def merge_rows(tokens_1LHD: Tensor, rows: slice) -> Tensor:
+    """Return `rows` of the only batch entry, (number of rows, M), heads merged."""
+    return tokens_1LHD[0, rows].flatten(1)
 
 
 def run_blocks(
