@@ -55,6 +55,11 @@ def image(content: bytes, field: str = "image") -> tuple:
     return (field, ("a.png", content, "image/png"))
 
 
+def post_raw(server: RunningServer, body: bytes) -> httpx.Response:
+    headers = {"content-type": "application/json"}
+    return server.client.post("/v1/images/generations", content=body, headers=headers)
+
+
 def test_pictures_of_one_request_differ_and_equal_those_drawn_before(server):
     first, again = server.draw(n=3), server.draw(n=3)
     assert len(set(digests(first))) == 3
@@ -121,7 +126,7 @@ def test_many_callers_at_once_each_get_their_own_pictures():
     ],
 )
 def test_a_field_that_cannot_be_kept_is_named_before_the_queue(busy, body, field):
-    answer = busy.client.post("/v1/images/generations", content=json.dumps(body))
+    answer = post_raw(busy, json.dumps(body).encode())
     error = answer.json()["error"]
     assert (answer.status_code, error["param"], error["type"]) == (
         400,
@@ -158,7 +163,7 @@ MALFORMED = [
 def test_twenty_malformed_bodies_between_good_ones_harm_none(server):
     expected, pid = digests(server.draw()), server.model_pid
     for body in MALFORMED:
-        answer = server.client.post("/v1/images/generations", content=body)
+        answer = post_raw(server, body)
         assert (answer.status_code, "error" in answer.json()) == (400, True), body[:40]
         assert digests(server.draw()) == expected
     assert server.model_pid == pid
@@ -219,6 +224,7 @@ def test_a_client_that_goes_away_cancels_what_it_asked_for(server, is_streamed):
     host, _, port = server.url.removeprefix("http://").rpartition(":")
     with socket.create_connection((host, int(port))) as connection:
         head = f"POST /v1/images/generations HTTP/1.1\r\nhost: {host}:{port}\r\n"
+        head += "content-type: application/json\r\n"
         connection.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
         job_id = server.await_event("job_queued", after=seen)["request_id"]
         server.await_job_event(job_id, "step")

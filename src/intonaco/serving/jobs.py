@@ -72,7 +72,7 @@ class Job:
 
     @property
     def is_finished(self) -> bool:
-        return bool(self.events) and self.events[-1].kind in FINAL_KINDS
+        return self.finished_s is not None
 
     @property
     def status(self) -> str:
@@ -92,7 +92,9 @@ class Job:
         self.cancel_asked.set()
 
     def publish(self, event: JobEvent) -> None:
-        """Tell all followers of `event`."""
+        """Tell all followers of `event`; after the end of a job nothing happens to it any more."""
+        if self.is_finished:
+            return
         self.events.append(event)
         self._news.set()
         self._news = asyncio.Event()
@@ -101,12 +103,13 @@ class Job:
         """End the job; a second end changes nothing."""
         if self.is_finished:
             return
-        self.finished_s, self.error = now_s, error
+        self.error = error
         self.inputs = ()
         if self.expiry is not None:
             self.expiry.cancel()
         kind: EventKind = "failed" if error else "done"
         self.publish(JobEvent(kind=kind, message=str(error) if error else ""))
+        self.finished_s = now_s
 
     async def follow(self) -> AsyncIterator[JobEvent]:
         """Yield every event from the first one, until the job has ended."""

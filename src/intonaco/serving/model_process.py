@@ -1,7 +1,7 @@
 """The resident model process: loads a profile, draws one picture at a time, says what it does.
 
-Started by the API process with the number of its end of a socket pair and its parent's process id.
-It ends with its parent: by the socket's end, and by the kernel's signal at the parent's death.
+Started by the API process, to which a socket pair ties it.
+It ends with its parent, and so does all that it started: a guardian process sees to that.
 """
 
 import ctypes
@@ -63,10 +63,13 @@ class Engine(Protocol):
 def main(engine: Engine | None = None) -> int:
     """Serve the parent until it is gone. Returns the exit code.
 
-    The last two arguments of the process are its end of the socket pair and its parent's id.
+    The last arguments of the process: its end of the socket pair, the reading end of a pipe that the
+    parent holds open, and the parent's id.
     """
-    connection = socket.socket(fileno=int(sys.argv[-2]))
-    _end_with_parent(int(sys.argv[-1]))
+    socket_number, pipe_number, parent = (int(text) for text in sys.argv[-3:])
+    connection = socket.socket(fileno=socket_number)
+    _start_guardian(connection, pipe_number)
+    _end_with_parent(parent)
     # Ctrl-C on the server's terminal is for the API process, which drains.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if engine is None:
@@ -164,9 +167,23 @@ def one_line(error: BaseException) -> str:
 
 def end_session() -> None:
     """End this process and all that it started, at once."""
-    if os.getsid(0) == os.getpid():
+    if os.getsid(0) == os.getpgid(0):  # a session of its own, as the replica starts it
         os.killpg(os.getpgid(0), signal.SIGKILL)
     os._exit(1)
+
+
+def _start_guardian(connection: socket.socket, pipe_number: int) -> None:
+    """Fork a process that does nothing but wait for the parent's death, and then ends the session.
+
+    The kernel's signal ends this process alone, and a call into native code may never return to the
+    thread that listens; what either leaves behind, the guardian ends. Forked before there are threads.
+    """
+    if os.fork() != 0:
+        os.close(pipe_number)
+        return
+    connection.close()  # or the parent would not see this process die
+    os.read(pipe_number, 1)
+    end_session()
 
 
 def _end_with_parent(parent: int) -> None:

@@ -64,32 +64,32 @@ class LocalReplica:
         self._process: asyncio.subprocess.Process | None = None
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
+        self._life: int | None = None
 
     @property
     def name(self) -> str:
         return f"pid {self._process.pid}" if self._process else "not started"
 
-    @property
-    def pid(self) -> int | None:
-        return self._process.pid if self._process else None
-
     async def start(self) -> None:
         ours, theirs = socket.socketpair()
+        # Held open until the end: when this process dies, however it dies, the pipe ends.
+        reading, self._life = os.pipe()
         try:
             self._process = await asyncio.create_subprocess_exec(
                 *self._command,
-                str(theirs.fileno()),
-                str(os.getpid()),
+                *(str(number) for number in (theirs.fileno(), reading, os.getpid())),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=sys.stderr.fileno(),
-                pass_fds=[theirs.fileno()],
+                pass_fds=[theirs.fileno(), reading],
                 start_new_session=True,
             )
         except OSError as error:
             ours.close()
+            self._close_life()
             raise ModelProcessError(f"the model process cannot be started: {error}") from None
         finally:
             theirs.close()
+            os.close(reading)
         self._reader, self._writer = await asyncio.open_connection(sock=ours)
 
     async def send(self, message: AnyMessage, pictures: tuple[RawPicture, ...] = ()) -> None:
@@ -124,9 +124,15 @@ class LocalReplica:
         finally:
             # Also where this task is cancelled: nothing may be left behind.
             _kill_session(process.pid)
+            self._close_life()
             if self._writer is not None:
                 self._writer.close()
         return await self._confirm_end(process, tree)
+
+    def _close_life(self) -> None:
+        if self._life is not None:
+            os.close(self._life)
+            self._life = None
 
     async def _ask_to_end(self, process: asyncio.subprocess.Process, grace_s: float) -> None:
         with contextlib.suppress(TimeoutError, ModelProcessError):

@@ -266,17 +266,17 @@ class Supervisor:
         )
         try:
             outcome = await drawing.run()
+            if isinstance(outcome, DrawnPicture):
+                self._keep(job, outcome)
+            else:
+                self._finish(job, outcome)
         except ModelProcessError as error:
             self._finish(job, error)
             raise
         finally:
+            # Only now: a job with pictures left is in the queue again.
             self._current = None
             self._update_idle()
-        if isinstance(outcome, DrawnPicture):
-            self._keep(job, outcome)
-        else:
-            self._finish(job, outcome)
-        self._update_idle()
         return drawing.inbox
 
     def _keep(self, job: Job, picture: DrawnPicture) -> None:

@@ -1,0 +1,71 @@
+import asyncio
+
+import pytest
+
+from intonaco.errors import DeadlineError
+from intonaco.serving.jobs import DrawnPicture, Job, JobBook, JobEvent, new_id, preview_steps
+from tests.support.fake_model_process import fake_picture
+from tests.unit.serving.test_messages import draw
+
+
+def make_job(job_id: str = "req-1", **fields) -> Job:
+    values = {"caller": "c", "order": draw(), "created_s": 0.0, "deadline_s": 9.0}
+    return Job(**{"job_id": job_id, **values, **fields})
+
+
+@pytest.mark.parametrize(
+    ("num_previews", "num_steps", "steps"),
+    [(0, 8, ()), (1, 8, (3,)), (3, 8, (1, 3, 5)), (3, 2, (0,)), (3, 1, ()), (3, 4, (0, 1, 2))],
+)
+def test_previews_are_spread_and_never_show_the_last_step(num_previews, num_steps, steps):
+    assert preview_steps(num_previews, num_steps) == steps
+
+
+def test_ids_are_unique():
+    assert len({new_id() for _ in range(10_000)}) == 10_000
+
+
+def test_each_picture_has_its_own_index_and_id():
+    job = make_job(num_pictures=2)
+    first = job.next_draw()
+    job.pictures.append(DrawnPicture(raw=fake_picture(first), receipt="", warnings=(), draw_ms=1.0))
+    second = job.next_draw()
+    assert [first.image_index, second.image_index] == [0, 1]
+    assert first.draw_id != second.draw_id
+
+
+def test_after_its_end_nothing_happens_to_a_job_any_more():
+    async def live() -> Job:
+        job = make_job()
+        job.finish(1.0, DeadlineError("late"))
+        job.publish(JobEvent(kind="step"))
+        job.finish(2.0)
+        return job
+
+    job = asyncio.run(live())
+    assert ([event.kind for event in job.events], job.status) == (["failed"], "failed")
+    assert job.finished_s == 1.0
+
+
+def test_a_late_follower_sees_every_event():
+    async def live() -> list[str]:
+        job = make_job()
+        job.publish(JobEvent(kind="queued"))
+        job.finish(1.0)
+        return [event.kind async for event in job.follow()]
+
+    assert asyncio.run(live()) == ["queued", "done"]
+
+
+def test_the_book_forgets_the_oldest_finished_jobs_and_no_running_one():
+    async def live() -> list[str]:
+        book = JobBook(max_finished=1)
+        running = make_job("running")
+        book.add(running)
+        for name in ("one", "two", "three"):
+            job = make_job(name)
+            job.finish(1.0)
+            book.add(job)
+        return [name for name in ("running", "one", "two", "three") if book.find(name)]
+
+    assert asyncio.run(live()) == ["running", "three"]
