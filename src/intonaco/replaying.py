@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
 from intonaco.errors import ReplayError
@@ -24,7 +26,7 @@ def replay(
     prompt: str | None = None,
     references: Sequence[PictureSource] = (),
     template: PictureSource | None = None,
-    mask: PictureSource | None = None,
+    mask: PictureSource | NDArray[np.bool_] | None = None,
     template_state: TemplateState | None = None,
     progress: ProgressCallback | None = None,
 ) -> Picture:
@@ -116,7 +118,7 @@ def _replay_edit(
     model: Model,
     record: EditRecord,
     template: PictureSource | None,
-    mask: PictureSource | None,
+    mask: PictureSource | NDArray[np.bool_] | None,
     shared: dict[str, Any],
 ) -> Picture:
     if template is None or mask is None:

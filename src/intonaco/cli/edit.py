@@ -1,20 +1,49 @@
 """`intonaco edit`: change a part of a picture, by words or by a reference picture."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from intonaco.cli import drawing, options
 from intonaco.cli.terminal import Terminal
+from intonaco.errors import RequestError
 
-Template = Annotated[Path, typer.Argument(metavar="PICTURE", help="The picture to change.")]
+if TYPE_CHECKING:
+    from intonaco.template.capture import TemplateState
+
+BYTES_PER_MEGABYTE = 1_000_000
+
+Picture = Annotated[
+    Path | None,
+    typer.Argument(metavar="PICTURE", help="The picture to change.", show_default=False),
+]
 Mask = Annotated[
-    Path,
+    Path | None,
     typer.Option(
         "--mask",
         metavar="FILE",
-        help="PNG of the picture's size: what may change is transparent, or white on black.",
+        help="PNG of the picture's size: what may change is transparent, or white on black. "
+        "Default with --template: all that the template leaves to edits.",
+        rich_help_panel=options.PICTURE,
+    ),
+]
+Template = Annotated[
+    Path | None,
+    typer.Option(
+        "--template",
+        metavar="CATALOG/ID",
+        help="A prepared template in place of PICTURE: only what may change is computed.",
+        rich_help_panel=options.PICTURE,
+    ),
+]
+BudgetMegabytes = Annotated[
+    str | None,
+    typer.Option(
+        "--budget-mb",
+        metavar="X",
+        help="Most megabytes of the template's state to read. Default: all of it.",
         rich_help_panel=options.PICTURE,
     ),
 ]
@@ -30,10 +59,21 @@ Prompt = Annotated[
 ]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edited:
+    """What is to be changed: the first arguments of `Model.edit`, and how the user named them."""
+
+    picture: Any
+    mask: Any
+    state: "TemplateState | None"
+
+
 def edit(
-    template: Template,
-    mask: Mask,
+    picture: Picture = None,
+    mask: Mask = None,
     prompt: Prompt = None,
+    template: Template = None,
+    budget_mb: BudgetMegabytes = None,
     model: options.Model = None,
     seed: options.Seed = None,
     steps: options.Steps = None,
@@ -55,24 +95,27 @@ def edit(
         intonaco edit doll.png --mask clothes.png --prompt "a doll, a blue dress"
         intonaco edit doll.png --mask clothes.png --reference coat.png
         intonaco edit doll.png --mask head.png -r friend.png -o swap.png
+        intonaco edit --template catalog/3fa9 --prompt "a doll, a blue dress" --budget-mb 1
     """
     terminal = Terminal(is_json=json, is_debug=debug)
     with terminal.reporting():
         seed_number = options.parse_whole_number(seed, option="--seed", example=7)
         num_steps = options.parse_whole_number(steps, option="--steps", example=8)
         drawing.check_output(output)
+        edited = _open_edited(picture, mask, template, budget_mb)
         with terminal.progress() as progress:
             loaded = drawing.load_model(
                 progress, folder=model, dtype=dtype, device=device, backend=backend
             )
-            picture = loaded.edit(
-                template,
-                mask,
+            drawn = loaded.edit(
+                edited.picture,
+                edited.mask,
                 prompt=prompt,
                 references=reference or [],
                 seed=seed_number,
                 num_steps=num_steps,
                 step_cache=step_cache,
+                template_state=edited.state,
                 is_private=private,
                 progress=progress.of_picture(0, "editing"),
             )
@@ -80,7 +123,52 @@ def edit(
             model=model,
             references=reference or [],
             prompt_if_private=prompt if private else None,
-            template=template,
+            template=picture or template,
             mask=mask,
         )
-        drawing.finish(terminal, picture, output=output, writes_receipt=receipt, replay_words=again)
+        _report_state(terminal, edited.state)
+        drawing.finish(terminal, drawn, output=output, writes_receipt=receipt, replay_words=again)
+
+
+def _open_edited(
+    picture: Path | None, mask: Path | None, template: Path | None, budget_mb: str | None
+) -> Edited:
+    """Return what to change: a picture with its mask, or a prepared template."""
+    if (picture is None) == (template is None):
+        got = "neither" if picture is None else "both"
+        raise RequestError(
+            f"edit needs either PICTURE with --mask or --template, got {got}; for example "
+            "'intonaco edit doll.png --mask clothes.png' or 'intonaco edit --template catalog/3fa9'"
+        )
+    if template is not None:
+        state = open_state(template, budget_mb)
+        return Edited(
+            picture=state.picture,
+            mask=state.editable_pixels() if mask is None else mask,
+            state=state,
+        )
+    if mask is None:
+        raise RequestError("edit needs --mask beside PICTURE, got none; pass a PNG of its size")
+    if budget_mb is not None:
+        raise RequestError(
+            f"--budget-mb needs --template, got {budget_mb!r} with PICTURE; leave it out"
+        )
+    return Edited(picture=picture, mask=mask, state=None)
+
+
+def open_state(template: Path, budget_mb: str | None) -> "TemplateState":
+    """Return the state of the template at CATALOG/ID, read within the budget."""
+    from intonaco.template.catalog import open_template
+    from intonaco.template.loading import load_template
+
+    megabytes = options.parse_number(budget_mb, option="--budget-mb", example=1.5)
+    budget_bytes = None if megabytes is None else int(megabytes * BYTES_PER_MEGABYTE)
+    return load_template(open_template(template), budget_bytes=budget_bytes)
+
+
+def _report_state(terminal: Terminal, state: "TemplateState | None") -> None:
+    if state is not None:
+        terminal.say(
+            f"template {state.identity.digest[:12]}: {state.num_bytes / BYTES_PER_MEGABYTE:.3f} MB "
+            "of its state were read"
+        )

@@ -1,12 +1,15 @@
 """`intonaco replay`: draw a picture again from the receipt that it carries."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from intonaco.cli import drawing, options
 from intonaco.cli.terminal import Terminal
+
+if TYPE_CHECKING:
+    from intonaco.pipelines.receipt import Receipt
 
 Picture = Annotated[Path, typer.Argument(metavar="PICTURE", help="A PNG that intonaco drew.")]
 Prompt = Annotated[
@@ -24,7 +27,7 @@ Template = Annotated[
     typer.Option(
         "--template",
         metavar="FILE",
-        help="The picture that was edited, where it was an edit.",
+        help="The picture that was edited, where it was an edit, or CATALOG/ID of its template.",
         rich_help_panel=options.PICTURE,
     ),
 ]
@@ -37,6 +40,21 @@ Mask = Annotated[
         rich_help_panel=options.PICTURE,
     ),
 ]
+
+
+def _edited(receipt: "Receipt", template: Path | None, mask: Path | None) -> dict[str, Any]:
+    """Return what was edited, as `intonaco.replay` takes it."""
+    record = None if receipt.edit is None else receipt.edit.template
+    if record is None or template is None:
+        return {"template": template, "mask": mask}
+    from intonaco.cli.edit import BYTES_PER_MEGABYTE, open_state
+
+    state = open_state(template, repr(record.num_bytes / BYTES_PER_MEGABYTE))
+    return {
+        "template": state.picture,
+        "mask": state.editable_pixels() if mask is None else mask,
+        "template_state": state,
+    }
 
 
 def replay(
@@ -82,8 +100,7 @@ def replay(
                 model=loaded,
                 prompt=prompt,
                 references=reference or [],
-                template=template,
-                mask=mask,
+                **_edited(receipt, template, mask),
                 progress=progress.of_picture(0, "drawing again"),
             )
         again.save(path)
