@@ -1,8 +1,8 @@
 """Orders the planes of a block group's units into a ladder: most error saved per byte first.
 
-Each strand offers its planes in their order. Where a later plane saves more per byte than the one
-before, both become one increment, so that a strand's offers only ever get worse; then the best offer of
-all strands is simply the next. That is the greedy walk down the convex hull, and the best choice for
+Each strand offers its planes in their order. Where a plane saves more per byte than the one before,
+both become one increment, so that a strand's offers hardly ever get better later; then the best offer
+of all strands is simply the next. That is the greedy walk down the convex hull, and the best choice for
 every number of bytes up to one increment.
 
 Errors are exact in the factors' own space (`factorize.py`): with what has been decoded so far of
@@ -10,7 +10,8 @@ coefficients C^ and basis B^, a unit's error is sum_q |C_q B - C^_q B^|^2, kept 
 R x R matrices. Shape letters: Q temporal profiles, R components, N rows, d width.
 """
 
-from collections.abc import Callable
+import heapq
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from intonaco.template.coded import Increment, Ladder
 from intonaco.template.factorize import Factors
 from intonaco.template.planes import (
+    MAX_EXPONENT,
     Codes,
     codes_of,
     encode_planes,
@@ -27,10 +29,8 @@ from intonaco.template.planes import (
 )
 from intonaco.template.strands import (
     FRAME,
-    MEAN,
     Strand,
     group_sizes,
-    num_profiles,
     strand_number,
 )
 
@@ -81,30 +81,22 @@ def build_ladder(
         max_bytes: the ladder ends there at the latest.
     """
     trackers = [ErrorTracker(unit.factors) for unit in units]
-    increments: list[Increment] = []
-    for index, unit in enumerate(units):
-        payload = unit.factors.frame.to_bytes()
-        increments.append(_increment(unit, FRAME, 0, 1, payload, _total(trackers)))
-        del index
     start_error = _total(trackers)
+    increments = [
+        _increment(unit, FRAME, 0, 1, unit.factors.frame.to_bytes(), start_error) for unit in units
+    ]
     floor = len(increments)
     num_bytes = sum(len(one.payload) + HEAD_BYTES for one in increments)
-    offers = [
-        offer
-        for index, unit in enumerate(units)
-        for chain in _chains(index, unit.factors, finest_exponent)
-        for offer in chain
-    ]
-    # Stable: offers of one strand have falling slopes and stay in their order.
-    for offer in sorted(offers, key=lambda offer: -offer.slope):
+    for offer in _best_first(units, finest_exponent):
         num_bytes += len(offer.payload) + HEAD_BYTES
         if num_bytes > max_bytes:
             break
+        unit = units[offer.unit]
         trackers[offer.unit].take(offer.strand, offer.codes.values())
         increments.append(
             _increment(
-                units[offer.unit],
-                _number(offer.strand, units[offer.unit].factors),
+                unit,
+                strand_number(offer.strand, profiles=len(unit.factors.coefficients_QRN)),
                 offer.first_plane,
                 offer.codes.num_planes - offer.first_plane,
                 offer.payload,
@@ -112,6 +104,30 @@ def build_ladder(
             )
         )
     return Ladder(start_error=start_error, increments=tuple(increments), floor=floor)
+
+
+def _best_first(units: list[UnitToCode], finest_exponent: int) -> Iterator[Offer]:
+    """Yield the offers of all strands by falling slope; each strand codes planes as it is asked."""
+    chains = [
+        chain
+        for index, unit in enumerate(units)
+        for chain in _chains(index, unit.factors, finest_exponent)
+    ]
+    waiting: list[tuple[float, int, Offer]] = []
+    for number, chain in enumerate(chains):
+        _await_next(waiting, number, chain)
+    while waiting:
+        _, number, offer = heapq.heappop(waiting)
+        yield offer
+        _await_next(waiting, number, chains[number])
+
+
+def _await_next(
+    waiting: list[tuple[float, int, Offer]], number: int, chain: Iterator[Offer]
+) -> None:
+    offer = next(chain, None)
+    if offer is not None:
+        heapq.heappush(waiting, (-offer.slope, number, offer))
 
 
 class ErrorTracker:
@@ -128,13 +144,12 @@ class ErrorTracker:
         self._basis_own = np.zeros((components, components))
         self._energy = float((factors.coefficients_QRN**2).sum()) + factors.lost
         self._mean_error = float((factors.mean_d**2).sum()) * factors.mean_weight
+        self._rest_error = self._energy
 
     @property
     def error(self) -> float:
         """Weighted squared error of the unit; mean and the rest are taken as independent."""
-        product = float((self._own * self._basis_own).sum())
-        product -= 2 * float((self._cross * self._basis_cross).sum())
-        return self._mean_error + max(self._energy + product, 0.0)
+        return self._mean_error + self._rest_error
 
     def take(self, strand: Strand, values: Floats) -> None:
         """Replace what is known of `strand` by `values`, (R, L) in the strand's own order."""
@@ -145,26 +160,34 @@ class ErrorTracker:
             return
         start, end = group_sizes(len(factors.basis_Rd))[strand.group]
         if strand.part == "basis":
-            self._basis_Rd[start:end] = values
-            self._basis_cross[:, start:end] = factors.basis_Rd @ values.T
-            rows = self._basis_Rd @ values.T
-            self._basis_own[:, start:end] = rows
-            self._basis_own[start:end] = rows.T
-            return
-        got_RN, true_RN = self._got_QRN[strand.profile], factors.coefficients_QRN[strand.profile]
-        change = values - got_RN[start:end]
-        self._cross[:, start:end] += true_RN @ change.T
-        before = got_RN[:, :] @ change.T
-        got_RN[start:end] = values
-        self._own[:, start:end] += before
-        self._own[start:end] += (got_RN @ change.T).T
+            self._take_basis(start, end, values)
+        else:
+            self._take_coefficients(strand.profile, start, end, values)
+        product = float(np.vdot(self._own, self._basis_own))
+        product -= 2 * float(np.vdot(self._cross, self._basis_cross))
+        self._rest_error = max(self._energy + product, 0.0)
+
+    def _take_basis(self, start: int, end: int, values_Rd: Floats) -> None:
+        self._basis_Rd[start:end] = values_Rd
+        self._basis_cross[:, start:end] = self._factors.basis_Rd @ values_Rd.T
+        rows = self._basis_Rd @ values_Rd.T
+        self._basis_own[:, start:end] = rows
+        self._basis_own[start:end] = rows.T
+
+    def _take_coefficients(self, profile: int, start: int, end: int, values_RN: Floats) -> None:
+        got_RN, true_RN = self._got_QRN[profile], self._factors.coefficients_QRN[profile]
+        change_RN = values_RN - got_RN[start:end]
+        self._cross[:, start:end] += true_RN @ change_RN.T
+        self._own[:, start:end] += got_RN @ change_RN.T
+        got_RN[start:end] = values_RN
+        self._own[start:end] += change_RN @ got_RN.T
 
 
 def _total(trackers: list[ErrorTracker]) -> float:
     return sum(tracker.error for tracker in trackers)
 
 
-def _chains(unit: int, factors: Factors, finest_exponent: int) -> list[list[Offer]]:
+def _chains(unit: int, factors: Factors, finest_exponent: int) -> list[Iterator[Offer]]:
     """Return each strand's offers, slopes falling."""
     energies_R = np.sqrt((factors.coefficients_QRN**2).sum(axis=(0, 2)))
     mean_scale = np.array([np.sqrt(factors.mean_weight)])
@@ -183,50 +206,47 @@ def _chains(unit: int, factors: Factors, finest_exponent: int) -> list[list[Offe
 
 def _chain(
     unit: int, strand: Strand, values_RL: Floats, costs_R: Floats, finest_exponent: int
-) -> list[Offer]:
-    """Return the offers of one strand. A squared error of vector r costs costs_R[r] squared."""
+) -> Iterator[Offer]:
+    """Yield the offers of one strand. A squared error of vector r costs costs_R[r] squared."""
     exponents_R = np.zeros(len(costs_R), np.int8)
     if strand.part != "coefficients":
-        exponents_R = np.clip(np.round(np.log2(np.maximum(costs_R, 1e-12))), -60, 60).astype(
-            np.int8
-        )
+        exponents = np.round(np.log2(np.maximum(costs_R, 1e-12)))
+        exponents_R = np.clip(exponents, -MAX_EXPONENT, MAX_EXPONENT).astype(np.int8)
     scaled = values_RL * 2.0 ** exponents_R.astype(np.float64)[:, None]
     exponent = first_exponent(scaled)
     num_planes = min(exponent - finest_exponent + 1, MAX_STRAND_PLANES)
     if num_planes < 1:
-        return []
+        return
     whole = codes_of(
         values_RL, exponent=exponent, vector_exponents_R=exponents_R, num_planes=num_planes
     )
+    held: Offer | None = None
+    for offer in _single_planes(unit, strand, whole, values_RL, costs_R):
+        if held is not None and held.slope > offer.slope:
+            yield held
+            held = offer
+        else:
+            held = offer if held is None else _join(held, offer)
+    if held is not None:
+        yield held
 
-    def error(known_RL: Floats) -> float:
-        return float((((values_RL - known_RL) * costs_R[:, None]) ** 2).sum())
 
-    return _convex(unit, strand, whole, error)
-
-
-def _convex(
-    unit: int, strand: Strand, whole: Codes, error: Callable[[Floats], float]
-) -> list[Offer]:
-    """Return offers of one plane each, joined where slopes would rise."""
-    offers: list[Offer] = []
-    left = error(np.zeros(whole.magnitudes_RL.shape))
+def _single_planes(
+    unit: int, strand: Strand, whole: Codes, values_RL: Floats, costs_R: Floats
+) -> Iterator[Offer]:
+    left = float(((values_RL * costs_R[:, None]) ** 2).sum())
     for codes in split_planes(whole):
-        now = error(codes.values())
-        payload = encode_planes(codes, first_plane=codes.num_planes - 1)
-        offer = Offer(
+        now = float((((values_RL - codes.values()) * costs_R[:, None]) ** 2).sum())
+        first_plane = codes.num_planes - 1
+        yield Offer(
             unit=unit,
             strand=strand,
-            first_plane=codes.num_planes - 1,
+            first_plane=first_plane,
             codes=codes,
-            payload=payload,
+            payload=encode_planes(codes, first_plane=first_plane),
             saved=left - now,
         )
         left = now
-        while offers and offers[-1].slope <= offer.slope:
-            offer = _join(offers.pop(), offer)
-        offers.append(offer)
-    return offers
 
 
 def _join(first: Offer, second: Offer) -> Offer:
@@ -238,13 +258,6 @@ def _join(first: Offer, second: Offer) -> Offer:
         payload=first.payload + second.payload,
         saved=first.saved + second.saved,
     )
-
-
-def _number(strand: Strand, factors: Factors) -> int:
-    if strand.part == "mean":
-        return MEAN
-    steps = len(factors.frame.step_codes_S)
-    return strand_number(strand, profiles=num_profiles(steps))
 
 
 def _increment(

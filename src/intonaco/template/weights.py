@@ -15,7 +15,7 @@ from intonaco.errors import RequestError
 DEFAULT_EXPONENT = 0.5
 SENSITIVITY_EXPONENT = 0.75
 ROW_FLOOR = 1e-4
-STEP_FLOOR = 1e-3
+STEP_FLOOR = 0.03
 
 Weights = NDArray[np.float64]
 
@@ -68,7 +68,7 @@ def from_sensitivity(
     Args:
         sensitivity_USBN: mean squared change of the edit's latents per squared error of a row.
         exponent: of the rows' weights. Below 1 because few profiling requests overfit; units keep
-            their measured weight, down to a floor of 1/1000 of a block's most sensitive step, because
+            their measured weight, down to a floor of 3 % of a block's most sensitive step, because
             large errors of early steps do more than small ones say.
     """
     measured = sensitivity_USBN.astype(np.float64)
