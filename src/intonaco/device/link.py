@@ -114,6 +114,11 @@ class TemplateLink:
         os.close(self._shared)
         self._shared = -1
 
+    @property
+    def process_id(self) -> int:
+        """Of the network's process."""
+        return self._process.pid
+
     def read_file(self, record: FileRecord) -> bytes:
         """Return one of the files that came whole: picture, mask or latents."""
         return self.read_range(record, 0, record.num_bytes)

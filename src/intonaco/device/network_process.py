@@ -49,6 +49,7 @@ from intonaco.streaming.protocol import (
 from intonaco.streaming.settings import EditPlan
 from intonaco.streaming.shaped import ShapedStore
 from intonaco.streaming.shared_files import CheckedFile, Layout, map_shared, whole_files
+from intonaco.streaming.store import Connection as StoreConnection
 from intonaco.streaming.store import Store, open_store
 from intonaco.streaming.traces import Trace
 from intonaco.template.manifest import (
@@ -84,6 +85,7 @@ class NetworkProcess:
         self._client: StreamClient | None = None
         self._running: asyncio.Task[None] | None = None
         self._cache_trouble = ""
+        self._connection_to_store: StoreConnection | None = None
 
     async def serve(self) -> None:
         """Answer messages until the other end is closed."""
@@ -111,7 +113,10 @@ class NetworkProcess:
         try:
             match decode_to_network(content):
                 case Open() as message:
-                    await self._open(message)
+                    try:
+                        await self._open(message)
+                    finally:
+                        await self._leave_store()
                 case Begin() as message:
                     await self._begin(message)
                 case AskStart(shard=shard):
@@ -155,21 +160,25 @@ class NetworkProcess:
 
     async def _fetch(self, name: str, max_bytes: int) -> bytes:
         """Return a whole file, in a few attempts over the link. Raises StoreError."""
-        store = self._open_store()
         for attempt in range(NUM_OPEN_ATTEMPTS):
             try:
-                connection = await store.connect()
-                self._num_connections += 1
-                try:
-                    return await connection.fetch(name, max_bytes=max_bytes)
-                finally:
-                    self._sent += connection.sent
-                    await connection.close()
+                if self._connection_to_store is None:
+                    self._connection_to_store = await self._open_store().connect()
+                    self._num_connections += 1
+                return await self._connection_to_store.fetch(name, max_bytes=max_bytes)
             except StoreLostError:
+                await self._leave_store()
                 if attempt + 1 == NUM_OPEN_ATTEMPTS:
                     raise
                 await asyncio.sleep(RETRY_S * 2**attempt)
-        raise StoreLostError(f"{store.url}: {name} cannot be fetched; try again")
+        raise StoreLostError(f"{self._open_store().url}: {name} cannot be fetched; try again")
+
+    async def _leave_store(self) -> None:
+        """End the connection over which whole files came."""
+        connection, self._connection_to_store = self._connection_to_store, None
+        if connection is not None:
+            self._sent += connection.sent
+            await connection.close()
 
     async def _fetch_whole(self, prefix: str, record: FileRecord) -> bytes:
         """Return a file whose hash is known, from the device's cache where it is there."""

@@ -86,12 +86,23 @@ class RateEstimate:
         sample = pending.pending_bytes / pending.pending_s
         return replace(
             self,
-            fast=_blend(self.fast, sample, pending.pending_s, settings.fast_s),
-            slow=_blend(self.slow, sample, pending.pending_s, settings.slow_s),
+            fast=_blend(
+                self._before(self.fast, sample), sample, pending.pending_s, settings.fast_s
+            ),
+            slow=_blend(
+                self._before(self.slow, sample), sample, pending.pending_s, settings.slow_s
+            ),
             pending_bytes=0,
             pending_s=0.0,
             measured_s=self.measured_s + pending.pending_s,
         )
+
+    def _before(self, average: float | None, sample: float) -> float | None:
+        """Return what the sample is blended with: silence before the first byte is no measurement.
+
+        A server that takes its time to answer once would else look like a dead link.
+        """
+        return self.settings.start_bytes_per_s if average is None and sample == 0 else average
 
 
 def _blend(average: float | None, sample: float, sample_s: float, constant_s: float) -> float:
