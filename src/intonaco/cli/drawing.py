@@ -3,7 +3,7 @@
 import io
 import shlex
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,21 +69,23 @@ def finish(
     *,
     output: Path | None,
     writes_receipt: bool,
-    replay_words: Sequence[str] = (),
+    replay_words: Sequence[str] | None = (),
+    extra: Mapping[str, object] | None = None,
 ) -> None:
     """Save `picture`, print where it is and how to draw it again.
 
-    `replay_words` are the words that `intonaco replay` needs besides the picture.
+    `replay_words` are the words that `intonaco replay` needs besides the picture; None where it
+    cannot be drawn again. `extra` joins the fields for a machine.
     """
     path = output or Path(f"picture-{picture.receipt.seed}.png")
     for warning in picture.warnings:
         terminal.warn(warning)
     picture.save(path, receipt_beside=writes_receipt)
     terminal.say(describe(picture, path))
-    terminal.say(
-        f"the same pixels again: {shlex.join(['intonaco', 'replay', str(path), *replay_words])}"
-    )
-    terminal.result(as_json(picture, path))
+    if replay_words is not None:
+        words = shlex.join(["intonaco", "replay", str(path), *replay_words])
+        terminal.say(f"the same pixels again: {words}")
+    terminal.result({**as_json(picture, path), **(extra or {})})
 
 
 def replay_words(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from intonaco.cli import drawing, options
+from intonaco.cli.streamed_edit import StreamedRequest, edit_streamed, is_url
 from intonaco.cli.terminal import Terminal
 from intonaco.errors import RequestError
 
@@ -30,11 +31,12 @@ Mask = Annotated[
     ),
 ]
 Template = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
         "--template",
         metavar="CATALOG/ID",
-        help="A prepared template in place of PICTURE: only what may change is computed.",
+        help="A prepared template in place of PICTURE: only what may change is computed. "
+        "A URL (http://, s3://) streams it in; nothing of the edit leaves this machine.",
         rich_help_panel=options.PICTURE,
     ),
 ]
@@ -45,6 +47,23 @@ BudgetMegabytes = Annotated[
         metavar="X",
         help="Most megabytes of the template's state to read. Default: all of it.",
         rich_help_panel=options.PICTURE,
+    ),
+]
+EmulateLink = Annotated[
+    str | None,
+    typer.Option(
+        "--emulate-link",
+        metavar="MBPS",
+        help="Stream as over a link of so many Mbit/s, or of a trace's .csv, 40 ms away.",
+        rich_help_panel=options.PICTURE,
+    ),
+]
+ExplainsPrivacy = Annotated[
+    bool,
+    typer.Option(
+        "--explain-privacy",
+        help="Print everything that was sent to the store of a streamed template.",
+        rich_help_panel=options.OUTPUT,
     ),
 ]
 Prompt = Annotated[
@@ -74,6 +93,8 @@ def edit(
     prompt: Prompt = None,
     template: Template = None,
     budget_mb: BudgetMegabytes = None,
+    emulate_link: EmulateLink = None,
+    explain_privacy: ExplainsPrivacy = False,
     model: options.Model = None,
     seed: options.Seed = None,
     steps: options.Steps = None,
@@ -96,17 +117,39 @@ def edit(
         intonaco edit doll.png --mask clothes.png --reference coat.png
         intonaco edit doll.png --mask head.png -r friend.png -o swap.png
         intonaco edit --template catalog/3fa9 --prompt "a doll, a blue dress" --budget-mb 1
+        intonaco edit --template http://127.0.0.1:8650/ID -p "a doll, a blue dress" --explain-privacy
     """
     terminal = Terminal(is_json=json, is_debug=debug)
     with terminal.reporting():
         seed_number = options.parse_whole_number(seed, option="--seed", example=7)
         num_steps = options.parse_whole_number(steps, option="--steps", example=8)
         drawing.check_output(output)
-        edited = _open_edited(picture, mask, template, budget_mb)
-        with terminal.progress() as progress:
-            loaded = drawing.load_model(
-                progress, folder=model, dtype=dtype, device=device, backend=backend
+        loading: dict[str, Any] = {
+            "folder": model,
+            "dtype": dtype,
+            "device": device,
+            "backend": backend,
+        }
+        if template is not None and is_url(template):
+            _check_streamed(picture, steps=steps, step_cache=step_cache, budget_mb=budget_mb)
+            request = StreamedRequest(
+                url=template,
+                mask=mask,
+                prompt=prompt,
+                references=reference or [],
+                seed=seed_number,
+                is_private=private,
+                emulate_link=emulate_link,
+                explains_privacy=explain_privacy,
             )
+            edit_streamed(terminal, request, model=loading, output=output, writes_receipt=receipt)
+            return
+        _check_local(emulate_link, explain_privacy)
+        edited = _open_edited(
+            picture, mask, None if template is None else Path(template), budget_mb
+        )
+        with terminal.progress() as progress:
+            loaded = drawing.load_model(progress, **loading)
             drawn = loaded.edit(
                 edited.picture,
                 edited.mask,
@@ -123,11 +166,31 @@ def edit(
             model=model,
             references=reference or [],
             prompt_if_private=prompt if private else None,
-            template=picture or template,
+            template=picture or Path(template or ""),
             mask=mask,
         )
         _report_state(terminal, edited.state)
         drawing.finish(terminal, drawn, output=output, writes_receipt=receipt, replay_words=again)
+
+
+def _check_streamed(picture: Path | None, **refused: str | None) -> None:
+    """Raise RequestError for options that mean nothing with a template at a store."""
+    given = [f"--{name.replace('_', '-')}" for name, text in refused.items() if text is not None]
+    given += [] if picture is None else ["PICTURE"]
+    if given:
+        raise RequestError(
+            f"{', '.join(given)} cannot be had with a template at a store; leave it out, or copy the "
+            "template with 'intonaco template fetch'"
+        )
+
+
+def _check_local(emulate_link: str | None, explain_privacy: bool) -> None:
+    """Raise RequestError for options that need a template at a store."""
+    if emulate_link is not None or explain_privacy:
+        raise RequestError(
+            "--emulate-link and --explain-privacy need --template with a URL; for example "
+            "--template http://127.0.0.1:8650/ID"
+        )
 
 
 def _open_edited(
