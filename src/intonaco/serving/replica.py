@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -19,6 +20,7 @@ from intonaco.errors import MessageError, ModelProcessError
 from intonaco.serving.framing import Frame, encode_frame, read_frame
 from intonaco.serving.messages import AnyMessage, RawPicture, Stop
 
+POLL_S = 0.02
 MODEL_COMMAND = (sys.executable, "-m", "intonaco.serving.model_process")
 
 
@@ -152,8 +154,7 @@ class LocalReplica:
                 f"{self._kill_timeout_s:g} s (a device driver may hold it); restart the machine"
             ) from None
         others = [one for one in (*tree, *_session(process.pid)) if one.pid != process.pid]
-        _, alive = await asyncio.to_thread(psutil.wait_procs, others, self._kill_timeout_s)
-        remaining = [one.pid for one in alive if _is_running(one)]
+        remaining = await asyncio.to_thread(_await_end, others, self._kill_timeout_s)
         if remaining:
             raise ModelProcessError(
                 f"children of the model process {process.pid} cannot be ended: {remaining}; end them"
@@ -204,6 +205,17 @@ def _kill_session(session: int) -> None:
     for process in (*_tree(session), *_session(session)):
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
+
+
+def _await_end(processes: list[psutil.Process], timeout_s: float) -> list[int]:
+    """Return the process ids that still run after `timeout_s`; returns as soon as there are none."""
+    deadline_s = time.monotonic() + timeout_s
+    running = [one for one in processes if _is_running(one)]
+    while running and time.monotonic() < deadline_s:
+        # Short waits: a zombie that nobody collects has ended, and would be waited for in vain.
+        psutil.wait_procs(running, timeout=POLL_S)
+        running = [one for one in running if _is_running(one)]
+    return [one.pid for one in running]
 
 
 def _is_running(process: psutil.Process) -> bool:

@@ -176,7 +176,8 @@ class Supervisor:
                 if num_failures >= self._profile.max_starts:
                     self._fail(f"{num_failures} starts in a row failed, the last one: {error}")
             except asyncio.CancelledError:
-                await replica.end(grace_s=self._profile.stop_timeout_s)
+                is_up = self.status.state in SERVING_STATES
+                await replica.end(grace_s=self._profile.stop_timeout_s if is_up else 0)
                 raise
             if self.status.state is State.STOPPING:
                 self._become(State.RESTARTING, self.status.reason)
