@@ -126,10 +126,11 @@ def measure_frontier(template: Template, full: StateSource) -> Frontier:
             part = load_template(template, budget_bytes=float16_bytes // ratio)
         except RequestError:  # below the floor: there is no such point
             continue
-        if part.num_bytes in [*num_bytes, template.manifest.state_bytes]:
+        found = _snr_db(full, part.source)
+        if part.num_bytes in num_bytes or found is None:
             continue
         num_bytes.append(part.num_bytes)
-        snr_db.append(_snr_db(full, part.source))
+        snr_db.append(found)
     return Frontier(
         num_bytes=num_bytes,
         key_snr_db=[round(keys, 3) for keys, _ in snr_db],
@@ -143,7 +144,8 @@ def sampled(count: int, most: int) -> list[int]:
     return sorted({round(place) for place in np.linspace(0, count - 1, min(count, most))})
 
 
-def _snr_db(full: StateSource, part: StateSource) -> tuple[float, float]:
+def _snr_db(full: StateSource, part: StateSource) -> tuple[float, float] | None:
+    """Return signal over error of keys and of values; None where nothing is missing."""
     signal, error = np.zeros(2), np.zeros(2)
     num_units = full.shape.num_steps * full.shape.num_blocks
     for unit in sampled(num_units, MAX_SAMPLED_UNITS):
@@ -152,8 +154,9 @@ def _snr_db(full: StateSource, part: StateSource) -> tuple[float, float]:
         for kind, (wanted, got) in enumerate(pairs):
             signal[kind] += float(wanted.float().square().sum())
             error[kind] += float((wanted.float() - got.float()).square().sum())
-    tiny = np.finfo(np.float64).tiny
-    keys, values = 10 * np.log10(np.maximum(signal, tiny) / np.maximum(error, tiny))
+    if not error.all():
+        return None
+    keys, values = 10 * np.log10(np.maximum(signal, np.finfo(np.float64).tiny) / error)
     return float(keys), float(values)
 
 
