@@ -204,7 +204,9 @@ def _open_edited(
             "'intonaco edit doll.png --mask clothes.png' or 'intonaco edit --template catalog/3fa9'"
         )
     if template is not None:
-        state = open_state(template, budget_mb)
+        megabytes = options.parse_number(budget_mb, option="--budget-mb", example=1.5)
+        budget_bytes = None if megabytes is None else int(megabytes * BYTES_PER_MEGABYTE)
+        state = open_state(template, budget_bytes)
         return Edited(
             picture=state.picture,
             mask=state.editable_pixels() if mask is None else mask,
@@ -219,13 +221,11 @@ def _open_edited(
     return Edited(picture=picture, mask=mask, state=None)
 
 
-def open_state(template: Path, budget_mb: str | None) -> "TemplateState":
-    """Return the state of the template at CATALOG/ID, read within the budget."""
+def open_state(template: Path, budget_bytes: int | None) -> "TemplateState":
+    """Return the state of the template at CATALOG/ID, read within the budget; None = all of it."""
     from intonaco.template.catalog import open_template
     from intonaco.template.loading import load_template
 
-    megabytes = options.parse_number(budget_mb, option="--budget-mb", example=1.5)
-    budget_bytes = None if megabytes is None else int(megabytes * BYTES_PER_MEGABYTE)
     return load_template(open_template(template), budget_bytes=budget_bytes)
 
 

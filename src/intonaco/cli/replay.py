@@ -47,9 +47,9 @@ def _edited(receipt: "Receipt", template: Path | None, mask: Path | None) -> dic
     record = None if receipt.edit is None else receipt.edit.template
     if record is None or template is None:
         return {"template": template, "mask": mask}
-    from intonaco.cli.edit import BYTES_PER_MEGABYTE, open_state
+    from intonaco.cli.edit import open_state
 
-    state = open_state(template, repr(record.num_bytes / BYTES_PER_MEGABYTE))
+    state = open_state(template, record.num_bytes)
     return {
         "template": state.picture,
         "mask": state.editable_pixels() if mask is None else mask,
