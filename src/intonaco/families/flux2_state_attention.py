@@ -1,9 +1,9 @@
 """Attention of FLUX.2's blocks with the image tokens' keys and values within reach.
 
 Takes the place of diffusers' attention processors in blocks that this project builds for itself: same
-projections, norms, rotary embedding and softmax. Between norm and rotary embedding the image tokens'
-keys and values pass through an *exchange*, which may record them, or return more of them than there
-are queries: those of template tokens that were never computed here.
+projections, norms, rotary embedding and softmax. Between norm and rotary embedding keys and values
+pass through an *exchange*, which may record them, or return more of them than there are queries: those
+of template tokens that were never computed here.
 
 Shape letters: B batch (1), Q query tokens, K key tokens, T text tokens, H heads, D head dim. Text
 tokens come first, in queries and in keys.
@@ -24,7 +24,7 @@ Rotary = tuple[Tensor, Tensor]
 """cos and sin, each (tokens, D) float32."""
 
 Exchange = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-"""Keys and values (B, image queries, H, D) to those of all image keys (B, image keys, H, D)."""
+"""Keys and values (B, Q, H, D) of the query tokens to those of all keys (B, K, H, D)."""
 
 AttentionObserver = Callable[[Tensor, Tensor, Tensor], None]
 """Sees query (B, Q, H, D) and key (B, K, H, D), both rotated, and value (B, K, H, D)."""
@@ -67,9 +67,8 @@ class DoubleStateAttention:
             for project in (attn.add_q_proj, attn.add_k_proj, attn.add_v_proj)
         ]
         query = torch.cat([attn.norm_added_q(text[0]), attn.norm_q(image[0])], dim=1)
-        key, value = state.exchange(attn.norm_k(image[1]), image[2])
-        key = torch.cat([attn.norm_added_k(text[1]), key], dim=1)
-        value = torch.cat([text[2], value], dim=1)
+        key = torch.cat([attn.norm_added_k(text[1]), attn.norm_k(image[1])], dim=1)
+        value = torch.cat([text[2], image[2]], dim=1)
         output = _attend(query, key, value, image_rotary_emb, state)
         num_text = state.num_text_tokens
         return attn.to_out[0](output[:, num_text:]), attn.to_add_out(output[:, :num_text])
@@ -95,10 +94,6 @@ class SingleStateAttention:
         )
         query, key, value = (_split_heads(part, attn) for part in (query, key, value))
         query, key = attn.norm_q(query), attn.norm_k(key)
-        num_text = state.num_text_tokens
-        image_key, image_value = state.exchange(key[:, num_text:], value[:, num_text:])
-        key = torch.cat([key[:, :num_text], image_key], dim=1)
-        value = torch.cat([value[:, :num_text], image_value], dim=1)
         attended = _attend(query, key, value, image_rotary_emb, state)
         return cast("Tensor", attn.to_out(torch.cat([attended, attn.mlp_act_fn(feed)], dim=-1)))
 
@@ -108,9 +103,10 @@ def _split_heads(merged: Tensor, attn: Any) -> Tensor:
 
 
 def _attend(
-    query_BQHD: Tensor, key_BKHD: Tensor, value_BKHD: Tensor, rotary: Rotary, state: BlockState
+    query_BQHD: Tensor, key_BQHD: Tensor, value_BQHD: Tensor, rotary: Rotary, state: BlockState
 ) -> Tensor:
     """Return (B, Q, M), heads merged."""
+    key_BKHD, value_BKHD = state.exchange(key_BQHD, value_BQHD)
     query, key = _rotate(query_BQHD, rotary), _rotate(key_BKHD, state.key_rotary)
     if state.observe is not None:
         state.observe(query, key, value_BKHD)
@@ -128,7 +124,9 @@ def _rotate(tokens_BLHD: Tensor, rotary: Any) -> Tensor:
     return cast("Tensor", apply_rotary_emb(tokens_BLHD, rotary, sequence_dim=1))
 
 
-def reuse_exchange(slots_E: Tensor, key_IM: Tensor, value_IM: Tensor, head_dim: int) -> Exchange:
+def reuse_exchange(
+    slots_E: Tensor, key_IM: Tensor, value_IM: Tensor, num_text_tokens: int, head_dim: int
+) -> Exchange:
     """Return an exchange that puts fresh rows into their slots among the template's.
 
     Args:
@@ -136,14 +134,14 @@ def reuse_exchange(slots_E: Tensor, key_IM: Tensor, value_IM: Tensor, head_dim: 
             queries have equal keys, so writing one twice changes nothing.
         key_IM, value_IM: one row per image token; those of edited tokens are never read.
 
-    Queries behind the edited ones are reference tokens; their rows follow the image's.
+    Queries are text, edited and reference tokens; keys are text, image and reference tokens.
     """
-    num_edited = slots_E.shape[0]
+    edited = slice(num_text_tokens, num_text_tokens + slots_E.shape[0])
 
     def fill(state_IM: Tensor, fresh: Tensor) -> Tensor:
-        slots = state_IM.reshape(1, state_IM.shape[0], -1, head_dim)
-        filled = slots.index_copy(1, slots_E, fresh[:, :num_edited])
-        return torch.cat([filled, fresh[:, num_edited:]], dim=1)
+        template = state_IM.reshape(1, state_IM.shape[0], -1, head_dim)
+        keys = torch.cat([fresh[:, : edited.start], template, fresh[:, edited.stop :]], dim=1)
+        return keys.index_copy(1, num_text_tokens + slots_E, fresh[:, edited])
 
     return lambda key, value: (fill(key_IM, key), fill(value_IM, value))
 

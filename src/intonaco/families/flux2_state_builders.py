@@ -92,8 +92,9 @@ class _DoubleGroup(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         bias = _bias(key_cos.shape[0], valid_length, hidden)
         for index, block in enumerate(self.blocks):
-            exchange = reuse_exchange(slots, keys[index], values[index], self.head_dim)
-            state = BlockState(exchange, (key_cos, key_sin), context.shape[1], bias)
+            num_text = context.shape[1]
+            exchange = reuse_exchange(slots, keys[index], values[index], num_text, self.head_dim)
+            state = BlockState(exchange, (key_cos, key_sin), num_text, bias)
             context, hidden = block(
                 hidden_states=hidden,
                 encoder_hidden_states=context,
@@ -127,8 +128,9 @@ class _SingleGroup(nn.Module):
     ) -> Tensor:
         bias = _bias(key_cos.shape[0], valid_length, joint)
         for index, block in enumerate(self.blocks):
-            exchange = reuse_exchange(slots, keys[index], values[index], self.head_dim)
-            state = BlockState(exchange, (key_cos, key_sin), self.num_text_tokens, bias)
+            num_text = self.num_text_tokens
+            exchange = reuse_exchange(slots, keys[index], values[index], num_text, self.head_dim)
+            state = BlockState(exchange, (key_cos, key_sin), num_text, bias)
             joint = block(
                 hidden_states=joint,
                 encoder_hidden_states=None,

@@ -54,7 +54,9 @@ class GroupBuffers:
             if isinstance(source, SlotSource) and self.keys_bIM.device.type == "cpu":
                 source.read_into(step, self.first_block + index, *slots, rows_N=rows_N)
                 continue
-            for buffer, rows in zip(slots, source.read(step, self.first_block + index), strict=True):
+            for buffer, rows in zip(
+                slots, source.read(step, self.first_block + index), strict=True
+            ):
                 buffer.index_copy_(0, rows_N, rows.to(buffer.device, buffer.dtype))
         return self.keys_bIM, self.values_bIM
 
