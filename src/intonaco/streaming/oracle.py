@@ -6,6 +6,7 @@ it is searched from several starts, so the result is a lower bound of the best, 
 upper bound of what any choice could reach.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,7 +21,10 @@ NUM_COARSE_LEVELS = 9
 
 
 class Oracle:
-    """The best levels for one edit whose shards begin at `begins` over a known link."""
+    """The best levels for one edit whose shards begin at `begins` over a known link.
+
+    All shards of the plan's table must have as many levels as each other.
+    """
 
     def __init__(self, plan: EditPlan, link: LinkModel, begins: Sequence[float]) -> None:
         table = plan.table
@@ -68,9 +72,9 @@ class Oracle:
         totals = [
             self.table.bytes_at([level] * self.table.num_shards) for level in range(self.num_levels)
         ]
-        last = self._capacity.max()
+        last = float(self._capacity.max())
         # The first uniform level that is too large is above what any mix could reach.
-        reached = min(self.num_levels - 1, int(np.searchsorted(totals, last)))
+        reached = min(self.num_levels - 1, bisect_left(totals, last))
         return float(self._errors[:, reached].sum())
 
     def _coarse_starts(self) -> list[Levels]:
