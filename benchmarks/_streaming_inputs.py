@@ -21,6 +21,7 @@ from intonaco.streaming.traces import Trace, read_trace
 
 ROOT = Path(__file__).resolve().parents[1]
 QUALITY_FILE = ROOT / "docs" / "data" / "template_quality.json"
+DEEPER_FILE = ROOT / "docs" / "data" / "streaming_quality.json"
 TRACES = ROOT.parent / "shared" / "traces"
 TRACE_FILES = {
     "5g": "5g-mmwave-walk-45-first603.csv",
@@ -29,6 +30,8 @@ TRACE_FILES = {
     "wifi": "wifi5-campus-600.csv",
 }
 NUM_LEVELS = 48
+# Below this an edit is not worth its name; the floor is the least state that keeps it.
+FLOOR_DB = 30.0
 # A shard that runs with the step before's state: no curve was measured; counted as badly as this.
 BORROWED_PSNR_DB = 20.0
 ENCODE_S = 0.15
@@ -74,7 +77,7 @@ class Device:
             groups=self.groups,
             basis_share=share if is_basis_shared else 0.0,
         )
-        table = table_from_curve(curve, size, floor_ratio=curve.ratios[-1], num_levels=NUM_LEVELS)
+        table = table_from_curve(curve, size, floor_ratio=floor_ratio(curve), num_levels=NUM_LEVELS)
         per_block = self.edit_s / self.num_steps / sum(self.groups)
         num_shards = table.num_shards
         return EditPlan(
@@ -85,6 +88,16 @@ class Device:
             reconstruct_s=[self.reconstruct_s] * num_shards,
             dense_step_s=self.dense_s / self.num_steps,
         )
+
+
+def floor_ratio(curve: QualityCurve) -> float:
+    """Return the strongest measured compression that keeps `FLOOR_DB`, or the weakest measured."""
+    kept = [
+        ratio
+        for ratio, psnr_db in zip(curve.ratios, curve.psnr_db, strict=True)
+        if psnr_db >= FLOOR_DB
+    ]
+    return max(kept, default=curve.ratios[0])
 
 
 KLEIN_BYTES = 1.46 * 2**30
@@ -128,19 +141,37 @@ class Quality:
     codes: dict[str, tuple[FixedCode, ...]]
 
 
-def load_quality(path: Path = QUALITY_FILE) -> Quality:
-    """Return measured curves, or those of first trials where no measurement is at hand."""
-    if path.is_file():
-        record = json.loads(path.read_text())
-        points = {name: _points(record[name]) for name in FIRST_TRIALS if name in record}
-        return _quality(f"{path.name}, benchmarks/template_quality.py", points)
-    return _quality("first trials on an earlier model; CacheGen assumed", FIRST_TRIALS)
+def load_quality(path: Path = QUALITY_FILE, deeper: Path = DEEPER_FILE) -> Quality:
+    """Return measured curves, or those of first trials where no measurement is at hand.
+
+    `path` holds the last line of `benchmarks/template_quality.py`; `deeper`, of
+    `benchmarks/streaming_quality.py`, extends our own curve to less than 1 / 150 of the state.
+    """
+    if not path.is_file():
+        return _quality("first trials on an earlier model; CacheGen assumed", FIRST_TRIALS)
+    record = json.loads(path.read_text().strip().splitlines()[-1])
+    points = {name: _points(record[name]["points"]) for name in FIRST_TRIALS}
+    source = f"benchmarks/template_quality.py, {record['num_edits']} edits"
+    if deeper.is_file():
+        more = json.loads(deeper.read_text())
+        last = max(points["best"])
+        points["best"] |= {
+            float(key.rstrip("x")): value
+            for key, value in more["mask_psnr_db"].items()
+            if float(key.rstrip("x")) > 1.1 * last and value < points["best"][last]
+        }
+        source += "; below, benchmarks/streaming_quality.py"
+    return _quality(source, points)
 
 
-def _points(record: dict[str, object]) -> dict[float, float]:
-    values = record.get("mask_psnr_db", record)
-    assert isinstance(values, dict)
-    return {float(str(key).rstrip("x")): float(value) for key, value in values.items()}
+def _points(record: dict[str, dict[str, float]]) -> dict[float, float]:
+    """Return PSNR by ratio, without points that are both larger and worse than another."""
+    points = sorted((one["ratio"], one["mask_psnr_db"]) for one in record.values())
+    return {
+        ratio: psnr_db
+        for index, (ratio, psnr_db) in enumerate(points)
+        if all(psnr_db > later for _, later in points[index + 1 :])
+    }
 
 
 def _quality(source: str, points: dict[str, dict[float, float]]) -> Quality:

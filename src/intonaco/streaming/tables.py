@@ -166,6 +166,21 @@ class ShardTable:
     def full_bytes(self) -> int:
         return self._bytes_at([len(shard.levels) - 1 for shard in self.shards])
 
+    def with_floor(self, num_bytes: float) -> "ShardTable":
+        """Return the table without the levels that an edit of `num_bytes` would not use.
+
+        A progressive file may be cut very low, where its state is worth little; this sets how low
+        an edit may go. Every shard keeps at least its last level.
+        """
+        totals = [self._bytes_at(levels) for levels in self.grades]
+        grade = max(0, bisect_right(totals, num_bytes) - 1)
+        return ShardTable(
+            shards=tuple(
+                ShardLevels(step=shard.step, group=shard.group, levels=shard.levels[level:])
+                for shard, level in zip(self.shards, self.grades[grade], strict=True)
+            )
+        )
+
     def bytes_at(self, levels: Sequence[int]) -> int:
         """Return the bytes of an edit with these levels, one per shard; a basis counts once."""
         if len(levels) != self.num_shards:

@@ -1,5 +1,7 @@
 """What may be fetched: levels, their costs, and how two progressive files become one choice."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -110,3 +112,28 @@ def test_paired_ladders_always_make_valid_levels_that_end_with_both_files_whole(
 def test_a_ladder_without_a_floor_is_refused():
     with pytest.raises(StreamSettingsError, match="needs a floor in both files"):
         pair_ladders([], [Rung(num_bytes=1, error=1.0)], basis_share=1.0)
+
+
+def test_a_raised_floor_drops_the_levels_below_it_and_nothing_else():
+    table = ShardTable(shards=(shard(*THREE, step=0), shard(*THREE, step=1)))
+    raised = table.with_floor(1000)
+    assert raised.floor_bytes <= 1000
+    assert raised.floor_bytes > table.floor_bytes
+    assert raised.full_bytes == table.full_bytes
+    assert table.with_floor(0) == table
+
+
+def test_no_floor_is_above_the_last_level():
+    table = ShardTable(shards=(shard(*THREE),))
+    assert table.with_floor(1e9).shards[0].levels == (table.shards[0].full,)
+
+
+def test_grades_rise_from_every_floor_to_every_full_file():
+    table = ShardTable(shards=(shard(*THREE, step=0), shard(*THREE, step=1)))
+    assert table.grades[0] == (0, 0)
+    assert table.grades[-1] == (2, 2)
+    assert all(
+        low <= high
+        for lower, upper in pairwise(table.grades)
+        for low, high in zip(lower, upper, strict=True)
+    )
