@@ -129,7 +129,7 @@ def plan_prefixes(
 ) -> list[tuple[LadderRecord, Place, int]]:
     """Return each ladder file, its place, and how many bytes of it to read."""
     files = places(manifest)
-    if budget_bytes is None:
+    if budget_bytes is None or budget_bytes >= sum(record.num_bytes for record, _ in files):
         return [(record, place, record.num_bytes) for record, place in files]
     cuts = [
         [Cut(num_bytes=end, error=error) for end, error in record.cuts_from_floor()]
