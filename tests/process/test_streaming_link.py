@@ -24,7 +24,7 @@ from intonaco.streaming.settings import StreamSettings
 from intonaco.template.catalog import Template
 from tests.support.catalog_servers import free_port, nginx_server, own_server, small_catalog
 from tests.support.recording_proxy import recording_proxy
-from tests.support.streaming_links import FAST, drive, open_link
+from tests.support.streaming_links import FAST, drive, fill, open_link
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +57,9 @@ def check_prefixes(driven, template: Template) -> None:
         assert template.read(template.manifest.bases[group]).startswith(basis)
 
 
-def test_on_a_fast_link_every_shard_comes_whole(url, template):
+def test_what_edits_have_time_for_comes_whole_in_the_end(url, template):
     with open_link(url) as link:
-        driven = drive(link, run_s=0.1, encode_s=0.5)
+        driven = fill(link)
     assert driven.words == ["run"] * 4
     check_prefixes(driven, template)
     last = driven.starts[-1]
@@ -88,14 +88,14 @@ def test_a_real_nginx_serves_an_edit_as_well(catalog, template, tmp_path):
 
 def test_a_second_edit_fetches_nothing_that_is_there(url):
     with open_link(url) as link:
-        drive(link, run_s=0.1, encode_s=0.5)
+        fill(link)
         again = drive(link)
     assert (again.summary.num_bytes, again.words) == (0, ["run"] * 4)
 
 
 def test_prefixes_on_the_device_outlive_the_process(url, template, tmp_path):
     with open_link(url, cache_folder=tmp_path) as link:
-        drive(link, run_s=0.1, encode_s=0.5)
+        fill(link)
     with open_link(url, cache_folder=tmp_path) as link:
         again = drive(link)
     assert again.summary.num_bytes == 0
@@ -104,7 +104,7 @@ def test_prefixes_on_the_device_outlive_the_process(url, template, tmp_path):
 
 def test_a_damaged_prefix_on_the_device_is_used_up_to_the_damage(url, template, tmp_path):
     with open_link(url, cache_folder=tmp_path) as link:
-        drive(link, run_s=0.1, encode_s=0.5)
+        fill(link)
     record = template.manifest.bases[0]
     kept = tmp_path / f"{record.name}.part"
     content = bytearray(kept.read_bytes())
@@ -140,10 +140,10 @@ def test_a_connection_reset_in_the_middle_is_made_again_and_goes_on(url, templat
         return None if is_streaming and conversation.num_received > 1500 else content
 
     with recording_proxy(url, reset) as proxy, open_link(proxy.url) as link:
-        driven = drive(link, run_s=0.2, encode_s=1.0)
+        driven = drive(link, run_s=0.2, encode_s=1.0, dense_step_s=60.0)
     check_prefixes(driven, template)
     assert driven.words == ["run"] * 4
-    assert driven.summary.num_connections > 5
+    assert driven.summary.num_connections > 2
 
 
 def test_a_server_that_restarts_is_found_again(catalog, template):
@@ -172,7 +172,7 @@ def test_a_damaged_part_is_fetched_once_more(url, template):
         return content[:-50] + bytes([content[-50] ^ 1]) + content[-49:]
 
     with recording_proxy(url, damage_once) as proxy, open_link(proxy.url) as link:
-        driven = drive(link, run_s=0.2, encode_s=0.5)
+        driven = drive(link, run_s=0.2, encode_s=0.5, dense_step_s=60.0)
     check_prefixes(driven, template)
     assert driven.words == ["run"] * 4
     assert any("CRC-32C" in trouble for trouble in driven.summary.troubles)
@@ -187,7 +187,7 @@ def test_a_store_whose_copy_is_bad_is_left_and_the_step_runs_dense(url, template
     with recording_proxy(url, damage) as proxy, open_link(proxy.url) as link:
         driven = drive(link, run_s=0.1, dense_step_s=0.3)
     check_prefixes(driven, template)
-    assert driven.words[-1] == "dense"
+    assert driven.words[-1] in {"dense", "borrow"}
     assert any("bad" in trouble or "CRC" in trouble for trouble in driven.summary.troubles)
 
 
@@ -196,12 +196,14 @@ def test_a_file_that_changes_on_the_server_is_never_mixed_with_its_older_self(tm
     template = Template.open(folder)
     contents = {path.name: path.read_bytes() for path in folder.iterdir()}
     slow = EmulatedLink(mbps=(0.4,), round_trip_s=0.01)
-    with own_server(tmp_path) as server:
-        with open_link(f"{server}/{folder.name}", emulated=slow) as link:
-            drive(link, run_s=0.02, until=1, dense_step_s=9.0)
-            for name, content in contents.items():
-                (folder / name).write_bytes(bytes(reversed(content)))
-            driven = drive(link, run_s=0.2, dense_step_s=0.5)
+    with (
+        own_server(tmp_path) as server,
+        open_link(f"{server}/{folder.name}", emulated=slow) as link,
+    ):
+        drive(link, run_s=0.02, until=1, dense_step_s=9.0)
+        for name, content in contents.items():
+            (folder / name).write_bytes(bytes(reversed(content)))
+        driven = drive(link, run_s=0.2, dense_step_s=0.5)
     for name, content in contents.items():
         (folder / name).write_bytes(content)
     check_prefixes(driven, template)
@@ -212,7 +214,7 @@ def test_silence_for_five_seconds_ends_in_dense_steps_long_before_it_is_over(url
     silent = EmulatedLink(
         mbps=(0.25,),
         round_trip_s=0.01,
-        faults=(Fault(kind="silence", at_s=0.9, length_s=5.0),),
+        faults=(Fault(kind="silence", at_s=0.3, length_s=5.0),),
     )
     with open_link(url, emulated=silent) as link:
         driven = drive(link, run_s=0.4, encode_s=0.1, dense_step_s=0.6)
@@ -236,14 +238,14 @@ def test_where_no_dense_run_is_possible_the_wait_ends_by_its_bound(url):
     dead = EmulatedLink(
         mbps=(1.0,),
         round_trip_s=0.01,
-        faults=(Fault(kind="crawl", at_s=0.2, crawl_bytes_per_s=1.0),),
+        faults=(Fault(kind="crawl", at_s=0.0, crawl_bytes_per_s=1.0),),
     )
     late = LateSettings(give_up_s=1.0)
     with open_link(url, emulated=dead) as link:
         driven = drive(
             link, run_s=0.1, dense_step_s=None, settings=StreamSettings(late=late), encode_s=0.0
         )
-    assert driven.words[-1] in {"give-up", "borrow", "run"}
+    assert driven.words == ["give-up"]
 
 
 def test_a_network_process_that_is_killed_is_told_within_a_bound(url):

@@ -10,6 +10,8 @@ from intonaco.device.link import LinkSettings, TemplateLink
 from intonaco.streaming.protocol import Begin, EmulatedLink, Started, Summary
 from intonaco.streaming.settings import StreamSettings
 
+# The files of the small template are far smaller than a slice that is worth a request elsewhere.
+SETTINGS = StreamSettings(smallest_slice_bytes=64)
 FAST = EmulatedLink(mbps=(80.0,), round_trip_s=0.01)
 
 
@@ -40,7 +42,7 @@ def drive(
     manifest = link.manifest
     num_groups = len(manifest.sizes.block_groups)
     num_shards = manifest.sizes.num_steps * num_groups
-    settings = settings or StreamSettings()
+    settings = settings or SETTINGS
     link.begin(
         Begin(
             run_s=(run_s,) * num_shards,
@@ -69,6 +71,15 @@ def drive(
     link.stop()
     driven.summary = link.summary()
     return driven
+
+
+def fill(link: TemplateLink) -> Driven:
+    """Run edits until one finds all that it can use on the device; return that one."""
+    for _ in range(20):
+        driven = drive(link, run_s=0.1, encode_s=0.3)
+        if driven.summary is not None and driven.summary.num_bytes == 0:
+            return driven
+    raise AssertionError("20 edits, and the last one still fetched something")
 
 
 @contextlib.contextmanager

@@ -99,6 +99,10 @@ class TemplateLink:
     ) -> None:
         self.close()
 
+    def wait_until_gone(self) -> None:
+        """Wait until the end of the network's process is known here; for tests of what follows."""
+        self._listener.join()
+
     def close(self) -> None:
         """End the network's process; may be called again."""
         if self._shared < 0:

@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 import time
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -79,6 +80,8 @@ class NetworkProcess:
         self._num_connections = 0
         self._reported_at = 0.0
         self._cache: PrefixCache | None = None
+        self._plain_store: Store | None = None
+        self._emulated: EmulatedLink | None = None
         self._store: Store | None = None
         self._files: StreamFiles | None = None
         self._manifest: TemplateManifest | None = None
@@ -136,10 +139,9 @@ class NetworkProcess:
             self._send(Failed(error=StoreError.__name__, message=text))
 
     async def _open(self, message: Open) -> None:
-        store = open_store(message.url, idle_s=message.idle_s)
-        if message.emulated is not None:
-            store = ShapedStore(store=store, shaper=_shaper(message.emulated))
-        self._store = store
+        self._plain_store = open_store(message.url, idle_s=message.idle_s)
+        self._emulated = message.emulated
+        self._store = self._shaped(has_faults=False)
         if message.cache_folder is not None:
             self._cache = PrefixCache(
                 folder=Path(message.cache_folder), max_bytes=message.cache_bytes
@@ -204,7 +206,7 @@ class NetworkProcess:
         return files
 
     async def _begin(self, message: Begin) -> None:
-        store, files, manifest = self._open_store(), self._files, self._manifest
+        files, manifest = self._files, self._manifest
         if files is None or manifest is None:
             raise StoreError("an edit cannot begin before the template is open")
         await self._stop()
@@ -217,8 +219,10 @@ class NetworkProcess:
         controller = StreamController(
             plan, message.settings, start_at=message.start_at, now=time.monotonic()
         )
+        # The time of an emulated link, and of what goes wrong on it, begins with each edit.
+        self._store = self._shaped(has_faults=True)
         self._client = StreamClient(
-            store=store, controller=controller, files=files, heard=self._report
+            store=self._open_store(), controller=controller, files=files, heard=self._report
         )
         self._running = asyncio.create_task(self._client.run())
 
@@ -249,6 +253,12 @@ class NetworkProcess:
             )
         )
         self._client, self._num_connections = None, 0
+
+    def _shaped(self, *, has_faults: bool) -> Store | None:
+        if self._plain_store is None or self._emulated is None:
+            return self._plain_store
+        shaper = _shaper(self._emulated if has_faults else replace(self._emulated, faults=()))
+        return ShapedStore(store=self._plain_store, shaper=shaper)
 
     async def _stop(self) -> None:
         if self._running is not None:

@@ -19,10 +19,11 @@ MAX_MESSAGE_BYTES = 1 << 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmulatedLink:
-    """A slower link than the real one, for demos and tests.
+    """A slower link than the real one, for demos and tests. Its time begins with each edit.
 
     Attributes:
         mbps: rate of each second; repeated from its start when it ends.
+        faults: of edits; opening a template meets none.
     """
 
     mbps: tuple[float, ...]
