@@ -31,10 +31,12 @@ class CodingSettings:
     Attributes:
         block_groups: the blocks of each group, in the order of the chain.
         smallest_ratio: float16 bytes over coded bytes where the ladders end.
+        shares_coefficients: as by default; without, steps share the basis only, to compare.
     """
 
     block_groups: tuple[tuple[int, ...], ...]
     smallest_ratio: float = DEFAULT_SMALLEST_RATIO
+    shares_coefficients: bool = True
 
     def __post_init__(self) -> None:
         if not self.smallest_ratio >= 1:
@@ -90,6 +92,7 @@ def _encode_group(
                 states[kind][:, block],
                 row_weights_N=weights.rows_UBN[kind, block],
                 step_weights_S=weights.units_USB[kind, :, block],
+                shares_coefficients=settings.shares_coefficients,
             )
             units.append(UnitToCode(block=block, kind=kind, factors=factors))
     numbers = len(group) * len(KINDS) * states[0][:, 0].size

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from intonaco.errors import RequestError
 from intonaco.template.frames import PROFILE_PEAK, Frame, row_codes, step_codes
 from intonaco.template.strands import num_profiles
 
@@ -51,9 +52,16 @@ class Factors:
 
 
 def factorize(
-    states_SNd: NDArray[np.floating], *, row_weights_N: Floats, step_weights_S: Floats
+    states_SNd: NDArray[np.floating],
+    *,
+    row_weights_N: Floats,
+    step_weights_S: Floats,
+    shares_coefficients: bool = True,
 ) -> Factors:
-    """Factorize one unit under the given weights, all above 0."""
+    """Factorize one unit under the given weights, all above 0.
+
+    Without `shares_coefficients` each profile is one step, of at most 8: only the basis is shared.
+    """
     states = states_SNd.astype(np.float64)
     num_steps, _, width = states.shape
     # Row scales are at most 1: the steps' scale takes over what that leaves out.
@@ -67,7 +75,7 @@ def factorize(
     seen_SNd = np.sqrt(weights_SN)[:, :, None] * (states - mean_d)
     basis_Rd, lost = _basis(seen_SNd.reshape(-1, width))
     mixed_SNR = seen_SNd @ basis_Rd.T
-    profiles_QS = _profiles(mixed_SNR)
+    profiles_QS = _profiles(mixed_SNR) if shares_coefficients else _one_per_step(num_steps)
     time_QS = profiles_QS.astype(np.float64) / PROFILE_PEAK
     # Least squares: what rounding of the profiles changed, the coefficients take up.
     coefficients_QRN = np.einsum("sq,snr->qrn", np.linalg.pinv(time_QS), mixed_SNR)
@@ -93,6 +101,15 @@ def _basis(rows: Floats) -> tuple[Floats, float]:
     peaks = basis[np.arange(len(basis)), np.abs(basis).argmax(axis=1)]
     lost = float(np.maximum(energy, 0).sum() - np.maximum(energy[kept], 0).sum())
     return basis * np.where(peaks < 0, -1.0, 1.0)[:, None], max(lost, 0.0)
+
+
+def _one_per_step(num_steps: int) -> NDArray[np.int8]:
+    if num_steps > num_profiles(num_steps):
+        raise RequestError(
+            f"shares_coefficients must be True for more than {num_profiles(num_steps)} steps, got "
+            f"False and {num_steps} steps"
+        )
+    return (PROFILE_PEAK * np.eye(num_steps)).astype(np.int8)
 
 
 def _profiles(mixed_SNR: Floats) -> NDArray[np.int8]:

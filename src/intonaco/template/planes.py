@@ -74,7 +74,9 @@ class Codes:
 def first_exponent(scaled_RL: Floats) -> int:
     """Return the exponent of the first plane that is not all zero."""
     largest = float(np.abs(scaled_RL).max(initial=0.0))
-    return int(np.floor(np.log2(largest))) if largest > 0 else -MAX_EXPONENT
+    if largest == 0:
+        return -MAX_EXPONENT
+    return int(np.clip(np.floor(np.log2(largest)), -MAX_EXPONENT, MAX_EXPONENT))
 
 
 def codes_of(
@@ -223,7 +225,7 @@ def _range_encode(symbols: NDArray[np.bool_], probabilities: Floats) -> bytes:
         return b""
     stream: Any = import_module("constriction").stream
     encoder: Any = stream.queue.RangeEncoder()
-    model: Any = stream.model.Bernoulli(perfect=False)
+    model: Any = stream.model.Bernoulli(perfect=True)
     encoder.encode(symbols.astype(np.int32), model, probabilities)
     words: NDArray[np.uint32] = encoder.get_compressed()
     return words.astype("<u4").tobytes()
@@ -239,7 +241,7 @@ def _range_decode(words: bytes, probabilities: Floats) -> NDArray[np.bool_]:
     stream: Any = import_module("constriction").stream
     decoder: Any = stream.queue.RangeDecoder(np.frombuffer(words, dtype="<u4").astype(np.uint32))
     symbols: NDArray[np.int32] = decoder.decode(
-        stream.model.Bernoulli(perfect=False), probabilities
+        stream.model.Bernoulli(perfect=True), probabilities
     )
     return symbols.astype(np.bool_)
 
