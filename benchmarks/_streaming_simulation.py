@@ -53,21 +53,25 @@ Method = Callable[[Case], Edit]
 
 
 def cases(trace: Trace, num_starts: int, seed: int, round_trip_s: float) -> list[Case]:
-    """Return random start points.
+    """Return edits from random start points."""
+    random_numbers = random.Random(seed)
+    starts = [random_numbers.uniform(0, trace.num_seconds) for _ in range(num_starts)]
+    return [case_at(trace, start_s, round_trip_s) for start_s in starts]
+
+
+def case_at(trace: Trace, start_s: float, round_trip_s: float) -> Case:
+    """Return an edit that starts at `start_s` of a trace.
 
     The rate before the edit is that of the trace's last quarter of a second: a device has just
     fetched manifest and latents. Every method is told the same.
     """
-    random_numbers = random.Random(seed)
-    found: list[Case] = []
-    for _ in range(num_starts):
-        start_s = random_numbers.uniform(0, trace.num_seconds)
-        # One round of the trace later, so that what lies before the start is there.
-        begin = start_s + trace.num_seconds
-        seen = trace.bytes_until(begin) - trace.bytes_until(begin - PROBE_S)
-        link = LinkModel(trace=trace, start_s=begin, round_trip_s=round_trip_s)
-        found.append(Case(link=link, first_bytes_per_s=max(SLOWEST_START, seen / PROBE_S)))
-    return found
+    # One round of the trace later, so that what lies before the start is there.
+    begin = start_s + trace.num_seconds
+    seen = trace.bytes_until(begin) - trace.bytes_until(begin - PROBE_S)
+    return Case(
+        link=LinkModel(trace=trace, start_s=begin, round_trip_s=round_trip_s),
+        first_bytes_per_s=max(SLOWEST_START, seen / PROBE_S),
+    )
 
 
 def methods(device: Device, quality: Quality) -> dict[str, Method]:

@@ -23,6 +23,7 @@ from benchmarks._streaming_inputs import (
     load_traces,
     shipped_device,
 )
+from benchmarks._streaming_plots import draw, over_time
 from benchmarks._streaming_simulation import (
     Edit,
     cases,
@@ -50,9 +51,14 @@ def main() -> None:
         "round_trip_s": args.round_trip_s,
         "num_starts": args.starts,
     }
+    every: dict[str, dict[str, list[Edit]]] = {}
     for name, trace in traces.items():
-        result[name] = _over_trace(device, quality, trace, args)
+        result[name], every[name] = _over_trace(device, quality, trace, args)
         _print_table(name, trace, result[name])
+    if args.plots:
+        first = next(iter(traces.values())).scaled(device.link_scale)
+        paths = draw(args.plots, every, over_time(device, quality, first, args.round_trip_s))
+        print("\n".join(str(path) for path in paths))
     result["elapsed_s"] = round(time.perf_counter() - started, 1)
     print(json.dumps(result))
 
@@ -69,6 +75,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--traces", nargs="+", choices=list(TRACE_FILES), default=[*TRACE_FILES])
     parser.add_argument("--synthetic", action="store_true", help="links of the same kinds, made up")
     parser.add_argument("--no-oracle", action="store_true")
+    parser.add_argument("--plots", type=Path, help="folder for PNGs")
     return parser.parse_args()
 
 
@@ -99,7 +106,7 @@ def _over_trace(device: Device, quality: Quality, trace: Trace, args: argparse.N
     result.update(_compared(result))
     if not args.no_oracle:
         result.update(oracle_share(plan, every, edits["ours"]))
-    return result
+    return result, edits
 
 
 def _compared(result: Result) -> Result:
@@ -120,6 +127,7 @@ def _compared(result: Result) -> Result:
         compared[f"bytes_saved_over_{name}"] = round(1 - ours["bytes"] / other["bytes"], 4)
     dense = result["dense"]
     assert isinstance(dense, dict)
+    compared["p90_reduction_over_dense"] = round(1 - ours["latency_p90"] / dense["latency_p90"], 4)
     compared["median_speedup_over_dense"] = round(
         dense["latency_median"] / ours["latency_median"], 3
     )
