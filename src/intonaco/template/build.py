@@ -30,7 +30,8 @@ from intonaco.template.identity import TemplateIdentity
 from intonaco.template.importance import DEFAULT_NUM_REQUESTS, Importance, profile
 from intonaco.template.manifest import FileRecord
 from intonaco.template.pack_writer import TemplateParts, pack_template
-from intonaco.template.weights import from_attention
+from intonaco.template.sensitivity import measure_sensitivity
+from intonaco.template.weights import from_attention, from_sensitivity
 from intonaco.version import __version__
 
 MAX_TITLE_CHARACTERS = 200
@@ -76,10 +77,16 @@ BuildProgress = Callable[[BuildEvent], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Captured:
-    """A template's state and what profiling found, before it is coded."""
+    """A template's state and what profiling found, before it is coded.
+
+    Attributes:
+        sensitivity_USBN: what errors do to finished edits, see `intonaco.template.sensitivity`; weights
+            the coding. None = coding is weighted by importance.
+    """
 
     state: TemplateState
     importance: Importance
+    sensitivity_USBN: NDArray[np.float64] | None = None
 
 
 def capture(
@@ -89,7 +96,8 @@ def capture(
     model_digest: str,
     progress: BuildProgress | None = None,
 ) -> Captured:
-    """Run the model: once for the state, then once per profiling request."""
+    """Run the model: once for the state, then a dense edit and one with gradients per profiling
+    request."""
     tokens_YX = _editable_tokens(family, request)
     own = GenerateRequest(
         prompt=request.prompt,
@@ -113,10 +121,16 @@ def capture(
     )
     profiling = profiling_requests(own, request)
     rows: list[NDArray[np.float32]] = []
+    sensitivities: list[NDArray[np.float64]] = []
     for index, one in enumerate(profiling):
         report(BuildEvent(phase="profiling", done=index, total=len(profiling)))
         rows.append(profile(family, state, [one]).per_request_RSBN)
-    return Captured(state=state, importance=Importance(per_request_RSBN=np.concatenate(rows)))
+        sensitivities.append(measure_sensitivity(family, state, [one]))
+    return Captured(
+        state=state,
+        importance=Importance(per_request_RSBN=np.concatenate(rows)),
+        sensitivity_USBN=np.mean(sensitivities, axis=0),
+    )
 
 
 def profiling_requests(own: GenerateRequest, request: BuildRequest) -> list[GenerateRequest]:
@@ -162,7 +176,12 @@ def code(captured: Captured, *, block_groups: tuple[tuple[int, ...], ...]) -> Co
         for block in range(shape.num_blocks):
             for kind, unit in enumerate(source.read(step, block)):
                 states[kind, step, block] = unit.float().numpy()
-    weights = from_attention(captured.importance.mean)
+    sensitivity = captured.sensitivity_USBN
+    weights = (
+        from_attention(captured.importance.mean)
+        if sensitivity is None
+        else from_sensitivity(sensitivity)
+    )
     return encode(states[0], states[1], weights, CodingSettings(block_groups=block_groups))
 
 
