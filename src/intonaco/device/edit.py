@@ -6,6 +6,7 @@ edit   the stream begins with the edit, so the first shards travel while the pro
 after  receipt: which template, how much of its state, degraded or dense from which step
 """
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from intonaco.device.link import TemplateLink
 from intonaco.device.source import ShardRecord, StreamedSource
 from intonaco.device.timing import DeviceTimes, measure
-from intonaco.errors import StoreError, UnsupportedError
+from intonaco.errors import StoreError, StoreLostError, UnsupportedError
 from intonaco.families.base import EditableFamily
 from intonaco.model import Model, PictureSource
 from intonaco.pipelines.generate import ProgressCallback
@@ -34,7 +35,7 @@ class StreamRecord:
     """What streaming an edit was like.
 
     Attributes:
-        shards: in the order in which they ran; those of dense steps are left out.
+        shards: in the order in which they ran, up to the one from which on the model ran dense.
         dense_from_step: the first step that computed every token; None = none did.
         state_bytes: of the coded state, what the edit read.
         received_bytes: over the link, in this edit.
@@ -122,42 +123,49 @@ class TemplateSession:
         Nothing of the arguments reaches the network's process.
         """
         began_at = time.monotonic()
-        start_at = began_at + self.times.encode_s
-        self.link.begin(
-            Begin(
-                run_s=self.times.run_s,
-                reconstruct_s=self.times.reconstruct_s,
-                dense_step_s=self.times.dense_step_s,
-                start_at=start_at,
-                settings=self.settings,
-            )
+        source = self._begin(began_at + self.times.encode_s)
+        try:
+            with source:
+                if watch is not None:
+                    watch(source)
+                picture = self.model.edit(
+                    self.parts.picture,
+                    self.parts.mask_HW if mask is None else mask,
+                    prompt=prompt,
+                    references=references,
+                    seed=seed,
+                    is_private=is_private,
+                    template_state=self.parts.with_state(source, num_bytes=0),
+                    progress=progress,
+                )
+                source.finish()
+                seconds = time.monotonic() - began_at
+        finally:
+            # Taken from an edit that failed, too, or the next one would get it.
+            summary = self._summary()
+        self._learn(source)
+        record = _record(source, summary, seconds)
+        return StreamedEdit(picture=_with_record(picture, record), stream=record)
+
+    def _begin(self, start_at: float) -> StreamedSource:
+        """Let the stream begin; return the source that it fills."""
+        message = Begin(
+            run_s=self.times.run_s,
+            reconstruct_s=self.times.reconstruct_s,
+            dense_step_s=self.times.dense_step_s,
+            start_at=start_at,
+            settings=self.settings,
         )
-        source = StreamedSource(
+        # A link that is gone already is met again at the first shard, which then runs dense.
+        with contextlib.suppress(StoreLostError):
+            self.link.begin(message)
+        return StreamedSource(
             self.link,
             run_s=self.times.run_s,
             reconstruct_s=self.times.reconstruct_s,
             start_at=start_at,
             late=self.settings.late,
         )
-        state = self.parts.with_state(source, num_bytes=0)
-        with source:
-            if watch is not None:
-                watch(source)
-            picture = self.model.edit(
-                self.parts.picture,
-                self.parts.mask_HW if mask is None else mask,
-                prompt=prompt,
-                references=references,
-                seed=seed,
-                is_private=is_private,
-                template_state=state,
-                progress=progress,
-            )
-            source.finish()
-            seconds = time.monotonic() - began_at
-        self._learn(source)
-        record = _record(source, self._summary(), seconds)
-        return StreamedEdit(picture=_with_record(picture, record), stream=record)
 
     def _summary(self) -> Summary:
         """Return what the network's process says; an edit is no worse for having lost it."""

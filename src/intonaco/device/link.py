@@ -75,6 +75,7 @@ class TemplateLink:
         self._settings = settings or LinkSettings()
         self._answers: queue.Queue[Opened | Failed | Started | Summary] = queue.Queue()
         self._sending = threading.Lock()
+        self._is_gone = threading.Event()
         self._shared = make_shared_file()
         ours, theirs = socket.socketpair()
         with theirs:
@@ -199,6 +200,8 @@ class TemplateLink:
             raise _gone() from None
 
     def _wait(self, within_s: float) -> Opened | Started | Summary:
+        if self._is_gone.is_set() and self._answers.empty():
+            raise _gone()
         try:
             answer = self._answers.get(timeout=within_s)
         except queue.Empty:
@@ -219,6 +222,8 @@ class TemplateLink:
                 message = decode_to_device(self._connection.recv_bytes())
             except (EOFError, OSError):
                 error = _gone()
+                self._is_gone.set()
+                # Wakes whoever waits now; who comes later looks at the flag.
                 self._answers.put(Failed(error=type(error).__name__, message=str(error)))
                 return
             except StoreError as error:

@@ -101,6 +101,7 @@ class StreamedSource:
         self._held: dict[int, dict[int, BlockState]] = {}
         self._reached = -1
         self._is_closed = False
+        self._is_stopped = False
         self._thread = threading.Thread(
             target=self._reconstruct, name="intonaco-reconstruct", daemon=True
         )
@@ -113,7 +114,7 @@ class StreamedSource:
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
-        self._tell(self._link.stop)
+        self._stop_stream()
         self._thread.join(timeout=self._longest_s + 2 * LOOK_S)
 
     @property
@@ -160,8 +161,7 @@ class StreamedSource:
             self._changed.notify_all()
             is_there = self._changed.wait_for(lambda: shard in self._settled, self._longest_s)
         if not is_there:
-            self.dense_from_step = step
-            raise self._gone(step)
+            raise self._go_dense(step)
         settled = self._settled[shard]
         started = settled.started
         self.records.append(
@@ -181,8 +181,7 @@ class StreamedSource:
                 "the network and edit again"
             )
         if started.word == "dense":
-            self.dense_from_step = step
-            raise self._gone(step)
+            raise self._go_dense(step)
         self._tell(lambda: self._link.begun(shard, has_borrowed=started.word == "borrow"))
         with self._changed:
             self.times.begun_at[shard] = self._clock()
@@ -197,6 +196,12 @@ class StreamedSource:
             run_s[shard] += SMOOTHING * (measured - run_s[shard])
         self._tell(self._link.ended)
 
+    def _stop_stream(self) -> None:
+        """Let nothing more be fetched; the summary follows."""
+        if not self._is_stopped:
+            self._is_stopped = True
+            self._tell(self._link.stop)
+
     def _tell(self, send: Callable[[], None]) -> None:
         try:
             send()
@@ -208,6 +213,11 @@ class StreamedSource:
     def _longest_s(self) -> float:
         """The longest that one shard may keep the model waiting: then the step runs dense."""
         return self._late.give_up_s + self._late.silent_s + 2 * LOOK_S
+
+    def _go_dense(self, step: int) -> StateGoneError:
+        self.dense_from_step = step
+        self._stop_stream()
+        return self._gone(step)
 
     def _gone(self, step: int) -> StateGoneError:
         return StateGoneError(
