@@ -15,7 +15,11 @@ from intonaco.serving.faults import fault_of
 from intonaco.serving.jobs import DrawnPicture, Job, JobEvent
 from intonaco.serving.service import Output, Service, error_of
 
-EVENT_STREAM = "text/event-stream"
+
+class EventStream(StreamingResponse):
+    """Server-sent events."""
+
+    media_type = "text/event-stream"
 
 
 async def wait_for(job: Job, request: Request, service: Service) -> None:
@@ -72,7 +76,7 @@ def image_stream(job: Job, service: Service, output: Output, *, prefix: str) -> 
                 service.supervisor.cancel(job, "its client is gone")
             service.jobs.forget(job)
 
-    return StreamingResponse(events(), media_type=EVENT_STREAM)
+    return EventStream(events())
 
 
 def job_stream(job: Job, output: Output) -> Response:
@@ -82,7 +86,7 @@ def job_stream(job: Job, output: Output) -> Response:
         async for event in job.follow():
             yield server_sent(event.kind, await _job_event(job, event, output))
 
-    return StreamingResponse(events(), media_type=EVENT_STREAM)
+    return EventStream(events())
 
 
 async def job_fields(job: Job, output: Output) -> dict[str, object]:

@@ -13,7 +13,7 @@ from intonaco.serving.forms import read_edit_form
 from intonaco.serving.jobs import Job
 from intonaco.serving.messages import Draw, RawPicture
 from intonaco.serving.orders import edit_order, generation_order
-from intonaco.serving.schemas import FAULTS, ImagesAnswer
+from intonaco.serving.schemas import FAULTS, STREAM, ImagesAnswer
 from intonaco.serving.service import Output, Service
 
 FILE = {"type": "string", "format": "binary"}
@@ -21,7 +21,7 @@ FILE = {"type": "string", "format": "binary"}
 
 def image_router(service: Service) -> APIRouter:
     """Return the image routes of `service`."""
-    router = APIRouter(tags=["images"], responses=FAULTS)
+    router = APIRouter(tags=["images"], responses={**FAULTS, **STREAM})
 
     @router.post("/v1/images/generations", response_model=ImagesAnswer)
     async def generate(body: GenerationBody, request: Request) -> Response:

@@ -10,7 +10,7 @@ from intonaco.serving.bodies import GenerationBody
 from intonaco.serving.image_routes import submit
 from intonaco.serving.jobs import Job
 from intonaco.serving.orders import generation_order
-from intonaco.serving.schemas import FAULTS, ErrorAnswer, JobAnswer
+from intonaco.serving.schemas import FAULTS, STREAM, ErrorAnswer, JobAnswer
 from intonaco.serving.service import Output, Service
 
 MISSING = {404: {"model": ErrorAnswer, "description": "no such job, or it was forgotten"}}
@@ -43,7 +43,7 @@ def job_router(service: Service) -> APIRouter:
         """Return the state of a job and its finished pictures."""
         return json_response(await job_fields(*find(job_id)))
 
-    @router.get("/v1/jobs/{job_id}/events")
+    @router.get("/v1/jobs/{job_id}/events", responses=STREAM)
     async def events(job_id: str) -> Response:
         """Stream the events of a job from its first one: queued, started, step, partial, picture."""
         return job_stream(*find(job_id))

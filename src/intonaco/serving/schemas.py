@@ -68,3 +68,8 @@ class JobAnswer(BaseModel):
 FAULTS: dict[int | str, dict[str, Any]] = {
     number: {"model": ErrorAnswer, "description": meaning} for number, meaning in NUMBERS.items()
 }
+
+# Beside the JSON of an answer: the same by server-sent events.
+STREAM: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
+}

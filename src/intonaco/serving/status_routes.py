@@ -13,6 +13,9 @@ from intonaco.serving.schemas import FAULTS, ErrorAnswer
 from intonaco.serving.service import Service
 from intonaco.version import __version__
 
+TEXT: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/plain": {"schema": {"type": "string"}}}}
+}
 HIDDEN_FIELDS = {"api_key_file", "store", "host", "port", "model"}
 
 
@@ -41,7 +44,7 @@ def status_router(service: Service) -> APIRouter:
         headers = {} if supervisor.is_ready else {"retry-after": "1"}
         return json_response(fields, 200 if supervisor.is_ready else 503, headers)
 
-    @router.get("/metrics", responses={401: FAULTS[401]})
+    @router.get("/metrics", responses={**TEXT, 401: FAULTS[401]})
     async def metrics() -> Response:
         """Return all counts in Prometheus' text form."""
         return Response(service.metrics.text(), headers={"content-type": CONTENT_TYPE_LATEST})

@@ -1,0 +1,225 @@
+"""What does a resident model buy, what does HTTP cost, and what happens under load and faults?
+
+    python -m benchmarks.serving [--quick] [--parts resident faults load batch] [--levels 0.5 0.8]
+
+`resident`: a fresh diffusers script that draws one picture, against one request; the time that HTTP
+adds. `faults`: start, recovery after SIGKILL, cancel. `load`: open-loop Poisson arrivals at shares of
+the measured capacity; every picture is compared with that of a lone run. `batch`: two pictures in one
+denoiser call against two calls. Last line one JSON object.
+"""
+
+import argparse
+import asyncio
+import base64
+import hashlib
+import io
+import json
+import os
+import random
+import signal
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+from PIL import Image
+
+from benchmarks._serving_client import PROMPT, Server, serving
+from benchmarks.start import DIFFUSERS_SCRIPT, run
+from intonaco.families.source import shipped_folder
+
+LOAD_FIELDS = {"steps": 2, "size": "96x96"}
+NUM_SEEDS = 16
+WITHIN = 2.1
+
+
+def percentile(values: list[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def resident(*, quick: bool) -> dict[str, Any]:
+    """Measure standalone against resident, and what HTTP adds."""
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = (str(shipped_folder()), str(Path(folder) / "a.png"))
+        standalone = [run(DIFFUSERS_SCRIPT, *arguments) for _ in range(1 if quick else 5)]
+    standalone_s = statistics.median(one["total_s"] for one in standalone)
+    with serving() as server:
+        server.await_ready()
+        server.draw()
+        taken_ms, overheads_ms = [], []
+        for _ in range(3 if quick else 20):
+            ms, picture = server.draw()
+            taken_ms.append(ms)
+            overheads_ms.append(ms - picture["timings"]["draw_ms"])
+    return {
+        "standalone_s": round(standalone_s, 3),
+        "resident_s": round(statistics.median(taken_ms) / 1000, 3),
+        "standalone_over_resident": round(1000 * standalone_s / statistics.median(taken_ms), 2),
+        "http_overhead_ms_p50": round(statistics.median(overheads_ms), 2),
+        "http_overhead_ms_max": round(max(overheads_ms), 2),
+    }
+
+
+def faults(*, quick: bool) -> dict[str, Any]:
+    """Measure start, recovery and cancel."""
+    ready_s = []
+    for _ in range(1 if quick else 3):
+        start = time.perf_counter()
+        with serving() as server:
+            server.await_ready()
+            ready_s.append(time.perf_counter() - start)
+    with serving() as server:
+        server.await_ready()
+        before = pixels_of(server.draw()[1])
+        recover_s = []
+        for count in range(1 if quick else 3):
+            pid, start = server.model_pid, time.perf_counter()
+            os.kill(pid, signal.SIGKILL)
+            server.await_ready(count + 2)
+            recover_s.append(time.perf_counter() - start)
+        is_same = pixels_of(server.draw()[1]) == before
+        step_ms = statistics.median(server.draw()[1]["receipt"]["step_ms"])
+        cancels_ms = [server.cancel_in_a_step(steps=50) for _ in range(3 if quick else 30)]
+    return {
+        "ready_s_warm": round(statistics.median(ready_s), 2),
+        "recover_s_after_sigkill": round(statistics.median(recover_s), 2),
+        "same_bytes_after_sigkill": is_same,
+        "step_ms": round(step_ms, 1),
+        "cancel_ms_p50": round(statistics.median(cancels_ms), 1),
+        "cancel_ms_p95": round(percentile(cancels_ms, 0.95), 1),
+        "cancel_aim_ms": round(step_ms + 50, 1),
+    }
+
+
+def pixels_of(picture: dict[str, Any]) -> str:
+    """Return a digest of the decoded pixels: what a client really got."""
+    image = Image.open(io.BytesIO(base64.b64decode(picture["b64_json"])))
+    return hashlib.sha256(image.tobytes()).hexdigest()
+
+
+def load(*, levels: list[float], num_requests: int) -> dict[str, Any]:
+    """Measure latency, refusals and mixed pictures at each share of capacity."""
+    with serving("num_threads=1", "max_queue=16") as server:
+        server.await_ready()
+        server.draw(**LOAD_FIELDS)
+        expected, alone_ms = {}, []
+        for seed in range(NUM_SEEDS):
+            ms, picture = server.draw(**LOAD_FIELDS, seed=seed)
+            alone_ms.append(ms)
+            expected[seed] = pixels_of(picture)
+        lone_ms = statistics.median(alone_ms)
+        print(f"a lone request takes {lone_ms:.1f} ms", flush=True)
+        found: dict[str, Any] = {"lone_ms": round(lone_ms, 2), "num_requests": num_requests}
+        for level in levels:
+            found[f"load_{level:g}"] = asyncio.run(
+                arrivals(server, level, num_requests, lone_ms, expected)
+            )
+            print(level, found[f"load_{level:g}"], flush=True)
+    return found
+
+
+async def arrivals(
+    server: Server, level: float, num_requests: int, lone_ms: float, expected: dict[int, str]
+) -> dict[str, Any]:
+    """Send requests at random times, whatever becomes of the earlier ones."""
+    rng = random.Random(f"{level}")
+    taken_ms: list[float] = []
+    statuses: dict[int, int] = {}
+    num_wrong = 0
+
+    async def ask(client: httpx.AsyncClient, seed: int) -> None:
+        nonlocal num_wrong
+        body = {"prompt": PROMPT, "seed": seed, **LOAD_FIELDS}
+        start = time.perf_counter()
+        answer = await client.post("/v1/images/generations", json=body)
+        ms = 1000 * (time.perf_counter() - start)
+        statuses[answer.status_code] = statuses.get(answer.status_code, 0) + 1
+        if answer.status_code == 200:
+            taken_ms.append(ms)
+            num_wrong += pixels_of(answer.json()["data"][0]) != expected[seed]
+
+    limits = httpx.Limits(max_connections=200, max_keepalive_connections=200)
+    async with httpx.AsyncClient(base_url=server.url, timeout=120, limits=limits) as client:
+        tasks = []
+        for _ in range(num_requests):
+            await asyncio.sleep(rng.expovariate(level / (lone_ms / 1000)))
+            tasks.append(asyncio.create_task(ask(client, rng.randrange(NUM_SEEDS))))
+        await asyncio.gather(*tasks)
+    rejected = statuses.get(429, 0)
+    num_within = sum(ms <= WITHIN * lone_ms for ms in taken_ms)
+    return {
+        "p50_ms": round(statistics.median(taken_ms), 1),
+        "p99_ms": round(percentile(taken_ms, 0.99), 1),
+        "share_within_2.1x": round(num_within / num_requests, 3),
+        "rejected": rejected,
+        "mixed_or_lost": num_wrong + num_requests - rejected - len(taken_ms),
+    }
+
+
+def batch(*, quick: bool) -> dict[str, Any]:
+    """Measure one denoiser call of two pictures against two calls of one."""
+    import torch
+
+    import intonaco
+    from intonaco.families.request import GenerateRequest
+
+    family = intonaco.load().family
+    defaults = family.defaults
+    request = GenerateRequest(
+        prompt=PROMPT, seed=7, width=defaults.width, height=defaults.height, num_steps=8
+    )
+    prepared = family.prepare(request, family.encode(request))
+    (branch,) = prepared.branches
+    single = {
+        "hidden_states": prepared.latents,
+        "timestep": torch.ones(1),
+        **{name: branch[name] for name in ("encoder_hidden_states", "img_ids", "txt_ids")},
+    }
+    double = {name: torch.cat([tensor, tensor]) for name, tensor in single.items()}
+    # Positions have one row for the whole batch where the model takes them so.
+    double |= {name: single[name] for name in ("img_ids", "txt_ids")}
+    denoiser: Any = family.denoiser  # type: ignore[attr-defined]
+    times: dict[str, list[float]] = {"single": [], "double": []}
+    with torch.inference_mode():
+        for _ in range(5 if quick else 40):
+            for name, inputs in (("single", single), ("double", double)):
+                start = time.perf_counter()
+                denoiser(inputs)
+                times[name].append(1000 * (time.perf_counter() - start))
+    single_ms, double_ms = (statistics.median(times[name]) for name in ("single", "double"))
+    return {
+        "step_ms_one": round(single_ms, 2),
+        "step_ms_two_in_one_call": round(double_ms, 2),
+        "two_calls_over_one_call_of_two": round(2 * single_ms / double_ms, 3),
+        "num_threads": torch.get_num_threads(),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="few repeats: a check, no figures")
+    parser.add_argument("--parts", nargs="*", default=["resident", "faults", "load", "batch"])
+    parser.add_argument("--levels", nargs="*", type=float, default=[0.5, 0.8, 0.95, 1.2])
+    options = parser.parse_args()
+    parts = {
+        "resident": lambda: resident(quick=options.quick),
+        "faults": lambda: faults(quick=options.quick),
+        "load": lambda: load(
+            levels=options.levels[:1] if options.quick else options.levels,
+            num_requests=20 if options.quick else 200,
+        ),
+        "batch": lambda: batch(quick=options.quick),
+    }
+    result: dict[str, Any] = {"is_quick": options.quick}
+    for name in options.parts:
+        found = parts[name]()
+        print(name, found, flush=True)
+        result |= found
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
