@@ -9,7 +9,7 @@ arrived count as zero. Knows nothing of files; needs no torch.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ Matrix = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitFactors:
-    """What is known of one unit, as numbers.
+    """What is known of one unit, as numbers; not to be kept once more of the unit arrives.
 
     Attributes:
         mean_d: (d,).
@@ -51,8 +51,9 @@ class UnitFactors:
 
     def coefficients_at(self, step: int) -> Matrix:
         """Return A (N, R) of one step: the unit's matrix there is A @ basis + mean."""
-        mixed = np.tensordot(self.time_SQ[step], self.coefficients_QNR, axes=1)
-        return mixed * self.row_factors_N[:, None]
+        num_profiles, *size_NR = self.coefficients_QNR.shape
+        mixed = self.time_SQ[step] @ self.coefficients_QNR.reshape(num_profiles, -1)
+        return mixed.reshape(size_NR) * self.row_factors_N[:, None]
 
     def matrix_at(self, step: int) -> Matrix:
         """Return the unit's matrix (N, d) at one step."""
@@ -61,8 +62,16 @@ class UnitFactors:
 
 @dataclass(slots=True)
 class _Unit:
+    """What has arrived of one unit.
+
+    Attributes:
+        unread: strands that have changed since their numbers were last written into the arrays.
+        factors: None where anything has changed.
+    """
+
     frame: Frame | None = None
     strands: dict[int, Codes] = field(default_factory=dict[int, Codes])
+    unread: set[int] = field(default_factory=set[int])
     factors: UnitFactors | None = None
 
 
@@ -94,14 +103,15 @@ class StateDecoder:
                 num_steps=self._num_steps,
                 num_profiles=self._num_profiles,
             )
+            # Scales enter every number of the unit.
+            unit.factors, unit.unread = None, set(unit.strands)
         else:
             self._add_planes(unit, increment)
-        unit.factors = None
 
     def factors(self, block: int, kind: int) -> UnitFactors:
         """Return what is known of a unit; computed once until more of it arrives."""
         unit = self._units[block, kind]
-        if unit.factors is None:
+        if unit.unread or unit.factors is None:
             unit.factors = self._build(unit)
         return unit.factors
 
@@ -125,6 +135,7 @@ class StateDecoder:
             shape=self._shape_of(strand),
             num_planes=increment.num_planes,
         )
+        unit.unread.add(number)
 
     def _shape_of(self, strand: Strand) -> tuple[int, int]:
         if strand.part == "mean":
@@ -139,34 +150,41 @@ class StateDecoder:
         return size, self._width if strand.part == "basis" else self._num_rows
 
     def _build(self, unit: _Unit) -> UnitFactors:
-        steps, rows, width, profiles = (
-            self._num_steps,
-            self._num_rows,
-            self._width,
-            self._num_profiles,
-        )
-        places = {n: strand_of(n, profiles=profiles) for n in unit.strands}
+        """Return the unit's factors, numbers written anew only where strands have changed."""
+        places = {n: strand_of(n, profiles=self._num_profiles) for n in unit.unread}
         groups = [s.group for s in places.values() if s.part in ("basis", "coefficients")]
-        components = min(group_range(max(groups, default=-1) + 1)[0], width)
-        basis = np.zeros((components, width), np.float32)
-        coefficients = np.zeros((profiles, rows, components), np.float32)
-        mean = np.zeros(width, np.float32)
+        components = min(group_range(max(groups, default=-1) + 1)[0], self._width)
+        factors = self._room(unit, components)
         for number, strand in places.items():
             values = unit.strands[number].values()
             start, end = group_range(strand.group)
             if strand.part == "mean":
-                mean[:] = values[0]
+                factors.mean_d[:] = values[0]
             elif strand.part == "basis":
-                basis[start : min(end, width)] = values
+                factors.basis_Rd[start:end] = values
             else:
-                coefficients[strand.profile, :, start : min(end, width)] = values.T
-        time_SQ = np.zeros((steps, profiles), np.float32)
-        row_factors = np.ones(rows, np.float32)
+                factors.coefficients_QNR[strand.profile, :, start:end] = values.T
+        unit.unread.clear()
+        return factors
+
+    def _room(self, unit: _Unit, components: int) -> UnitFactors:
+        """Return factors with room for so many components, what is there already in its place."""
+        before = unit.factors
+        if before is not None and len(before.basis_Rd) >= components:
+            return before
+        basis = np.zeros((components, self._width), np.float32)
+        coefficients = np.zeros((self._num_profiles, self._num_rows, components), np.float32)
+        if before is not None:
+            known = len(before.basis_Rd)
+            basis[:known], coefficients[:, :, :known] = before.basis_Rd, before.coefficients_QNR
+            return replace(before, basis_Rd=basis, coefficients_QNR=coefficients)
+        time_SQ = np.zeros((self._num_steps, self._num_profiles), np.float32)
+        row_factors = np.ones(self._num_rows, np.float32)
         if unit.frame is not None:
             time_SQ[:] = (unit.frame.profiles / unit.frame.step_scales).T
             row_factors[:] = 1 / unit.frame.row_scales
         return UnitFactors(
-            mean_d=mean,
+            mean_d=np.zeros(self._width, np.float32),
             basis_Rd=basis,
             coefficients_QNR=coefficients,
             time_SQ=time_SQ,
