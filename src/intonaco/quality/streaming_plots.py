@@ -58,7 +58,11 @@ def save_streaming_plots(
     drawings: dict[str, Callable[[Any], None]] = {
         "streaming-over-time.png": partial(_plot_over_time, over_time=over_time),
         "streaming-latency.png": partial(_plot_distribution, edits=first, names=compared),
-        "streaming-bytes.png": partial(_plot_bytes, edits=first, names=(*compared, *ablations)),
+        "streaming-bytes.png": partial(
+            _plot_bytes,
+            edits=first,
+            names=[name for name in (*compared, *ablations) if name in COLORS],
+        ),
         "streaming-traces.png": partial(_plot_traces, by_trace=by_trace, names=compared),
         "streaming-violations.png": partial(
             _plot_violations, edits=first, names=("ours", *ablations)
@@ -95,6 +99,20 @@ def _save(path: Path, figure_class: Any, draw: Callable[[Any], None]) -> Path:
     return path
 
 
+def _seconds(axis: Any) -> None:
+    """A logarithmic axis of seconds with plain numbers."""
+    ticks = (1, 2, 3, 5, 10, 20, 50, 100, 200)
+    axis.set_major_locator(_ticker().FixedLocator(ticks))
+    axis.set_major_formatter(_ticker().FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_locator(_ticker().NullLocator())
+
+
+def _ticker() -> Any:
+    import matplotlib.ticker
+
+    return matplotlib.ticker
+
+
 def _color(name: str) -> str:
     return COLORS.get(name, FAINT)
 
@@ -118,7 +136,8 @@ def _plot_over_time(
     axes.set_xlabel("start of the edit in the trace, s")
     axes.set_ylabel("latency, s")
     axes.set_yscale("log")
-    axes.legend(frameon=False, ncols=len(latencies), loc="upper right")
+    _seconds(axes.yaxis)
+    axes.legend(frameon=False, ncols=len(latencies), loc="lower left", bbox_to_anchor=(0, 1))
 
 
 def _plot_distribution(axes: Any, edits: Edits, names: Sequence[str]) -> None:
@@ -128,6 +147,7 @@ def _plot_distribution(axes: Any, edits: Edits, names: Sequence[str]) -> None:
         axes.step(ordered, shares, where="post", color=_color(name), label=_label(name))
     axes.axhline(0.9, color=FAINT, linewidth=0.8, linestyle=":")
     axes.set_xscale("log")
+    _seconds(axes.xaxis)
     axes.set_xlabel("latency, s")
     axes.set_ylabel("share of edits")
     axes.legend(frameon=False, loc="lower right")
@@ -165,6 +185,7 @@ def _plot_traces(axes: Any, by_trace: Mapping[str, Edits], names: Sequence[str])
         axes.bar(places, median, width, color=_color(name), label=_label(name))
     axes.set_xticks([place + 0.4 - width / 2 for place in range(len(by_trace))], list(by_trace))
     axes.set_yscale("log")
+    _seconds(axes.yaxis)
     axes.set_ylabel("latency, s: median (full) and p90 (pale)")
     axes.legend(frameon=False)
 

@@ -5,12 +5,19 @@ from collections.abc import Sequence
 from intonaco.streaming.tables import Rung, ShardLevels, ShardTable, pair_ladders
 from intonaco.template.manifest import LadderRecord, TemplateManifest
 
+# The strongest compression at which edits of the shipped model stay above 30 dB; a file may be cut
+# lower, but there its state is worth little. Measured by benchmarks/streaming_quality.py.
+FLOOR_RATIO = 300.0
 
-def table_of(manifest: TemplateManifest) -> ShardTable:
-    """Return what may be fetched of a template, shard by shard, from the floor of each file up."""
+
+def table_of(manifest: TemplateManifest, *, floor_ratio: float = FLOOR_RATIO) -> ShardTable:
+    """Return what may be fetched of a template, shard by shard, from its floor up.
+
+    The floor of an edit is float16 bytes / `floor_ratio`, or the lowest cuts where they are longer.
+    """
     num_steps = manifest.sizes.num_steps
     bases = [_rungs(record) for record in manifest.bases]
-    return ShardTable(
+    table = ShardTable(
         shards=tuple(
             ShardLevels(
                 step=step,
@@ -21,6 +28,7 @@ def table_of(manifest: TemplateManifest) -> ShardTable:
             for group, record in enumerate(row)
         )
     )
+    return table.with_floor(manifest.sizes.float16_bytes / floor_ratio)
 
 
 def _rungs(record: LadderRecord) -> Sequence[Rung]:
