@@ -123,7 +123,7 @@ def test_the_smoke_generation_went_through_the_step_cache(server):
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
-        (["model_digest=" + "0" * 64], "CheckpointError: model_digest must be 000000000000"),
+        (["model_digest='" + "0" * 64 + "'"], "CheckpointError: model_digest must be 000000000000"),
         (
             ["model=no-such-folder"],
             "ModelNotFoundError: model folder no-such-folder does not exist",

@@ -37,9 +37,6 @@ class RunningServer:
         """Give back what this side holds; the process has ended."""
         self.client.close()
         self._reader.join(timeout=60)
-        for stream in (self.process.stdout, self.process.stderr):
-            if stream is not None:
-                stream.close()
 
     def _read_log(self) -> None:
         assert self.process.stderr is not None
@@ -128,6 +125,9 @@ def running_server(
         process.wait()
         if server is not None:
             server.close()
+        for stream in (process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
 
 
 def is_gone(pid: int) -> bool:

@@ -7,6 +7,7 @@ import pytest
 from intonaco.errors import ModelProcessError
 from intonaco.serving.messages import Stop
 from intonaco.serving.replica import LocalReplica, describe_exit
+from tests.support.running_server import is_gone
 
 FORKING = """
 import subprocess, sys, threading
@@ -46,7 +47,7 @@ def test_an_end_is_confirmed_for_children_too():
 
     how, children = asyncio.run(live())
     assert (how, len(children)) == ("was ended by SIGKILL", 1)
-    assert not any(child.is_running() for child in children)
+    assert all(is_gone(child.pid) for child in children)
 
 
 def test_a_replica_that_was_not_started_can_be_ended_and_takes_nothing():
