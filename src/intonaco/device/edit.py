@@ -40,7 +40,7 @@ class StreamRecord:
         state_bytes: of the coded state, what the edit read.
         received_bytes: over the link, in this edit.
         sent: everything that left the device since the template was opened or last edited.
-        troubles: what went wrong on the link, in order.
+        troubles: what went wrong in reconstruction and on the link.
         seconds: from the request to the picture.
     """
 
@@ -199,7 +199,7 @@ def _record(source: StreamedSource, summary: Summary, seconds: float) -> StreamR
         bytes_per_s=summary.bytes_per_s,
         sent=summary.sent,
         num_connections=summary.num_connections,
-        troubles=summary.troubles,
+        troubles=(*source.troubles, *summary.troubles),
         seconds=seconds,
     )
 

@@ -87,6 +87,7 @@ class StreamedSource:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.records: list[ShardRecord] = []
+        self.troubles: list[str] = []
         self.dense_from_step: int | None = None
         self.times = _Clockwork(run_s=list(run_s), reconstruct_s=list(reconstruct_s))
         self._link = link
@@ -266,6 +267,7 @@ class StreamedSource:
             self.times.reconstruct_s[shard] = measured
         except (StreamingError, PackError) as error:
             # The link itself is gone, or its bytes make no state: as if nothing more came.
+            self.troubles.append(str(error))
             return self._without_link(shard, step, group, error)
         self._held[group] = blocks
         return _Settled(started=started, blocks=blocks)
