@@ -72,13 +72,18 @@ class Offer:
 
 
 def build_ladder(
-    units: list[UnitToCode], *, finest_exponent: int, max_bytes: float = np.inf
+    units: list[UnitToCode],
+    *,
+    finest_exponent: int,
+    max_bytes: float = np.inf,
+    floor_bytes: float = 0.0,
 ) -> Ladder:
     """Return the ladder of one block group.
 
     Args:
         finest_exponent: no plane's step is finer than 2 ** this, in units of the weighted state.
         max_bytes: the ladder ends there at the latest.
+        floor_bytes: the floor is the longest prefix within these bytes, but at least all frames.
     """
     trackers = [ErrorTracker(unit.factors) for unit in units]
     start_error = _total(trackers)
@@ -103,6 +108,8 @@ def build_ladder(
                 _total(trackers),
             )
         )
+        if num_bytes <= floor_bytes:
+            floor = len(increments)
     return Ladder(start_error=start_error, increments=tuple(increments), floor=floor)
 
 

@@ -1,5 +1,7 @@
 """Coding a template: exact errors, ladders that never get worse, prefixes that decode."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,6 +12,7 @@ from intonaco.template.coded import CodedTemplate
 from intonaco.template.decoder import StateDecoder, decode_all
 from intonaco.template.encode import CodingSettings, encode
 from intonaco.template.factorize import factorize
+from intonaco.template.ladder import HEAD_BYTES, UnitToCode, build_ladder
 from intonaco.template.weights import CodingWeights, from_attention, uniform
 from tests.support.comparison import assert_close
 from tests.support.states import BLOCKS, ROWS, STEPS, WIDTH, make_states
@@ -30,9 +33,14 @@ def _weights(seed: int = 1) -> CodingWeights:
 WEIGHTS = _weights()
 
 
-@pytest.fixture(scope="module")
-def coded() -> CodedTemplate:
+@cache
+def _coded() -> CodedTemplate:
     return encode(KEYS, VALUES, WEIGHTS, ONE_GROUP)
+
+
+@pytest.fixture
+def coded() -> CodedTemplate:
+    return _coded()
 
 
 def _decoder() -> StateDecoder:
@@ -76,8 +84,7 @@ def test_a_ladder_falls_most_per_byte_first(coded: CodedTemplate) -> None:
 @settings(max_examples=12, deadline=None)
 @given(st.floats(0, 1))
 def test_the_recorded_error_is_that_of_the_decoded_state(share: float) -> None:
-    coded = encode(KEYS, VALUES, WEIGHTS, ONE_GROUP)
-    ladder = coded.bases[0]
+    ladder = _coded().bases[0]
     count = max(ladder.floor, round(share * len(ladder.increments)))
     decoder = decode_all(_decoder(), ladder.increments[:count])
     truth = np.stack([KEYS, VALUES]).astype(np.float64)
@@ -104,8 +111,7 @@ def test_the_recorded_error_is_that_of_the_decoded_state(share: float) -> None:
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 400))
 def test_every_prefix_decodes_to_finite_numbers(count: int) -> None:
-    coded = encode(KEYS, VALUES, WEIGHTS, ONE_GROUP)
-    decoder = decode_all(_decoder(), coded.bases[0].increments[:count])
+    decoder = decode_all(_decoder(), _coded().bases[0].increments[:count])
     assert np.isfinite(_states(decoder)).all()
 
 
@@ -122,8 +128,7 @@ def test_nothing_at_all_decodes_to_zeros() -> None:
 
 
 def test_equal_states_give_equal_bytes() -> None:
-    first, second = (encode(KEYS, VALUES, WEIGHTS, ONE_GROUP) for _ in range(2))
-    assert first == second
+    assert encode(KEYS, VALUES, WEIGHTS, ONE_GROUP) == _coded()
 
 
 def test_steps_that_share_everything_need_no_bytes_of_their_own(coded: CodedTemplate) -> None:
@@ -134,7 +139,8 @@ def test_exponent_zero_is_no_weighting_bit_for_bit() -> None:
     importance = np.random.default_rng(3).lognormal(size=(STEPS, BLOCKS, ROWS))
     flat = from_attention(importance, exponent=0.0)
     none = uniform(num_steps=STEPS, num_blocks=BLOCKS, num_rows=ROWS)
-    assert encode(KEYS, VALUES, flat, ONE_GROUP) == encode(KEYS, VALUES, none, ONE_GROUP)
+    small = CodingSettings(block_groups=((0, 1),), smallest_ratio=10)
+    assert encode(KEYS, VALUES, flat, small) == encode(KEYS, VALUES, none, small)
 
 
 def test_sharing_coefficients_over_steps_leaves_less_error_at_equal_bytes() -> None:
@@ -157,6 +163,25 @@ def test_a_ladder_ends_at_the_smallest_ratio() -> None:
     ladder = encode(KEYS, VALUES, WEIGHTS, settings).bases[0]
     num_bytes = sum(len(one.payload) for one in ladder.increments)
     assert num_bytes <= 2 * 2 * KEYS.size / 10
+
+
+def test_the_floor_is_what_fits_its_bytes_and_every_frame() -> None:
+    units = [
+        UnitToCode(
+            block=0,
+            kind=kind,
+            factors=factorize(
+                states[:, 0], row_weights_N=np.ones(ROWS), step_weights_S=np.ones(STEPS)
+            ),
+        )
+        for kind, states in enumerate((KEYS, VALUES))
+    ]
+    small, large = (
+        build_ladder(units, finest_exponent=-4, floor_bytes=floor_bytes) for floor_bytes in (0, 600)
+    )
+    used = sum(len(one.payload) + HEAD_BYTES for one in large.increments[: large.floor])
+    beyond = used + len(large.increments[large.floor].payload) + HEAD_BYTES
+    assert (small.floor, used <= 600 < beyond) == (2, True)
 
 
 def test_rows_of_weight_come_back_better_when_weighted() -> None:
