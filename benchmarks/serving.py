@@ -32,6 +32,11 @@ from intonaco.families.source import shipped_folder
 
 LOAD_FIELDS = {"steps": 2, "size": "96x96"}
 NUM_SEEDS = 16
+REFUSED = [
+    {"prompt": "a " * 100_000},
+    {"prompt": "a", "size": "100000x10000"},
+    {"prompt": "a", "size": "100x100"},
+]
 WITHIN = 2.1
 
 
@@ -82,16 +87,28 @@ def faults(*, quick: bool) -> dict[str, Any]:
             recover_s.append(time.perf_counter() - start)
         is_same = pixels_of(server.draw()[1]) == before
         step_ms = statistics.median(server.draw()[1]["receipt"]["step_ms"])
+        refusals_ms = [refusal_ms(server, body) for body in REFUSED for _ in range(5)]
         cancels_ms = [server.cancel_in_a_step(steps=50) for _ in range(3 if quick else 30)]
     return {
         "ready_s_warm": round(statistics.median(ready_s), 2),
         "recover_s_after_sigkill": round(statistics.median(recover_s), 2),
         "same_bytes_after_sigkill": is_same,
         "step_ms": round(step_ms, 1),
+        "refusal_ms_max": round(max(refusals_ms), 1),
         "cancel_ms_p50": round(statistics.median(cancels_ms), 1),
         "cancel_ms_p95": round(percentile(cancels_ms, 0.95), 1),
         "cancel_aim_ms": round(step_ms + 50, 1),
     }
+
+
+def refusal_ms(server: Server, body: dict[str, str]) -> float:
+    """Return how long a request that cannot be done takes to be refused."""
+    start = time.perf_counter()
+    answer = server.client.post("/v1/images/generations", json=body)
+    taken_ms = 1000 * (time.perf_counter() - start)
+    if answer.status_code != 400:
+        raise SystemExit(f"not refused: {answer.text[:200]}")
+    return taken_ms
 
 
 def pixels_of(picture: dict[str, Any]) -> str:

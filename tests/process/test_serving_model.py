@@ -3,6 +3,7 @@
 import base64
 import io
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -138,6 +139,18 @@ def test_a_profile_that_cannot_be_served_fails_with_its_reason(fields, reason, t
         line = server.await_event("state", state="failed")
         assert server.client.get("/healthz").status_code == 200
     assert line["reason"].startswith(reason)
+
+
+def test_weights_that_were_cut_short_are_named(tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(shipped_folder(), folder)
+    (file,) = (folder / "transformer").glob("*.safetensors")
+    with file.open("r+b") as opened_file:
+        opened_file.truncate(1_000_000)
+    with running_server("--set", f"model={folder}", command=SHIPPED) as server:
+        line = server.await_event("state", state="failed")
+    assert line["reason"].startswith("CheckpointError: ")
+    assert file.name in line["reason"]
 
 
 def test_a_model_process_without_enough_memory_fails_with_its_reason():

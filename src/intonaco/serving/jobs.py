@@ -14,6 +14,7 @@ from intonaco.errors import IntonacoError
 from intonaco.serving.messages import Draw, RawPicture
 
 EventKind = Literal["queued", "started", "step", "partial", "picture", "failed", "done"]
+MAX_KEPT_BYTES = 256 << 20
 FINAL_KINDS = frozenset({"failed", "done"})
 
 
@@ -69,6 +70,13 @@ class Job:
     @property
     def num_pictures_left(self) -> int:
         return self.num_pictures - len(self.pictures)
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of the pixels that are kept for this job."""
+        previews = [event.preview for event in self.events if event.preview is not None]
+        pictures = [picture.raw for picture in self.pictures]
+        return sum(raw.header.num_bytes for raw in (*pictures, *previews))
 
     @property
     def is_finished(self) -> bool:
@@ -133,16 +141,20 @@ class Job:
 class JobBook:
     """The jobs that can be looked up by id: all that run, and the latest that ended."""
 
-    def __init__(self, *, max_finished: int) -> None:
+    def __init__(self, *, max_finished: int, max_bytes: int = MAX_KEPT_BYTES) -> None:
         self._max_finished = max_finished
+        self._max_bytes = max_bytes
         self._jobs: OrderedDict[str, Job] = OrderedDict()
 
     def add(self, job: Job) -> None:
-        """Keep `job`; forget the oldest finished ones beyond the bound."""
+        """Keep `job`; forget the oldest finished ones beyond the bounds."""
         self._jobs[job.job_id] = job
-        finished = [one.job_id for one in self._jobs.values() if one.is_finished]
-        for job_id in finished[: max(0, len(finished) - self._max_finished)]:
-            del self._jobs[job_id]
+        finished = [one for one in self._jobs.values() if one.is_finished]
+        num_bytes = sum(one.num_bytes for one in finished)
+        while finished and (len(finished) > self._max_finished or num_bytes > self._max_bytes):
+            oldest = finished.pop(0)
+            num_bytes -= oldest.num_bytes
+            del self._jobs[oldest.job_id]
 
     def find(self, job_id: str) -> Job | None:
         """Return the job with this id, or None."""

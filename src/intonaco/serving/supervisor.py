@@ -224,8 +224,13 @@ class Supervisor:
                     raise ModelProcessError(f"the model process said {message.kind} before ready")
 
     def _check_smoke(self, facts: ModelFacts) -> None:
-        """Raise unless a new process draws what the first one drew."""
+        """Raise unless a new process has the weights of the first one and draws what it drew."""
         before = self.facts
+        if before is not None and before.model_digest != facts.model_digest:
+            raise StartRefusedError(
+                f"model_digest was {before.model_digest[:12]} before the restart and is now "
+                f"{facts.model_digest[:12]}; start the server anew to serve other weights"
+            )
         if before is not None and before.smoke_sha256 != facts.smoke_sha256:
             raise StartRefusedError(
                 f"the smoke generation drew {facts.smoke_sha256[:12]}, before the restart "

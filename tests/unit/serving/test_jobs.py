@@ -69,3 +69,18 @@ def test_the_book_forgets_the_oldest_finished_jobs_and_no_running_one():
         return [name for name in ("running", "one", "two", "three") if book.find(name)]
 
     assert asyncio.run(live()) == ["running", "three"]
+
+
+def test_the_book_keeps_no_more_pixels_than_it_may():
+    async def live() -> list[str]:
+        book = JobBook(max_finished=9, max_bytes=2 * 64 * 64 * 3)
+        names = ("one", "two", "three")
+        for name in names:
+            job = make_job(name)
+            raw = fake_picture(job.next_draw())
+            job.pictures.append(DrawnPicture(raw=raw, receipt="", warnings=(), draw_ms=1.0))
+            job.finish(1.0)
+            book.add(job)
+        return [name for name in names if book.find(name)]
+
+    assert asyncio.run(live()) == ["two", "three"]
