@@ -84,6 +84,16 @@ def test_a_program_computes_what_the_eager_module_does(load, precision):
         assert_close(actual, expected, atol=atol, why=why)
 
 
+def test_a_dimension_of_one_may_have_any_stride(load):
+    spec = affine_spec()
+    program = load(spec)
+    program.bind(random_constants(spec))
+    x, gate = random_inputs(spec)
+    expanded = gate[0, 0].expand(gate.shape)
+    assert (expanded.stride(), expanded.is_contiguous()) == ((0, 0, 1), True)
+    assert torch.equal(program(x, expanded)[0], program(x, gate)[0])
+
+
 def test_one_program_serves_two_sets_of_weights_at_once(load):
     spec = affine_spec()
     inputs = random_inputs(spec)

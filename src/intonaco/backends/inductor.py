@@ -132,6 +132,7 @@ class _InductorProgram(CheckedProgram):
         super().__init__(spec)
         self._loaded = loaded
         self._names: tuple[str, ...] = tuple(loaded.get_constant_fqns())
+        self._strides = tuple(contiguous_stride(item.shape) for item in spec.inputs)
 
     def _attach(self, constants: Mapping[str, Tensor]) -> None:
         # A constant that the compiler found unused is not among the names.
@@ -141,8 +142,27 @@ class _InductorProgram(CheckedProgram):
             self._loaded.load_constants(chosen, use_inactive, check_full_update, user_managed)
 
     def _run(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+        # A dimension of size 1 may have any stride and be contiguous; the compiled code wants one.
+        inputs = [
+            tensor if tensor.stride() == stride else tensor.as_strided(tensor.shape, stride)
+            for tensor, stride in zip(tensors, self._strides, strict=True)
+        ]
         # The compiler chooses strides (channels last after convolutions); the contract is contiguous.
-        return [output.contiguous() for output in self._loaded.boxed_run(list(tensors))]
+        return [output.contiguous() for output in self._loaded.boxed_run(inputs)]
+
+
+def contiguous_stride(shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the stride that torch gives a new tensor of `shape`.
+
+    >>> contiguous_stride((1, 3, 4)), contiguous_stride(())
+    ((12, 4, 1), ())
+    """
+    strides: list[int] = []
+    step = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
 
 
 def compiler_path() -> str | None:
