@@ -34,6 +34,9 @@ class Level:
     key_bins: tuple[int, int, int]
     value_bins: tuple[int, int, int]
 
+    def bins(self, kind: int, *, third: int) -> int:
+        return self.value_bins[third] if kind else self.key_bins[third]
+
 
 LEVELS = (
     Level(key_bins=(32, 16, 16), value_bins=(32, 16, 16)),
@@ -52,8 +55,9 @@ def integers(states: NDArray[np.floating], *, bits: int) -> Coded:
     lowest: NDArray[np.float64] = wide.min(axis=-1, keepdims=True)
     highest: NDArray[np.float64] = wide.max(axis=-1, keepdims=True)
     low, high = (end.astype(np.float16).astype(np.float64) for end in (lowest, highest))
-    step = np.maximum(high - low, 1e-12) / (2**bits - 1)
-    grid = np.clip(np.round((wide - low) / step), 0, 2**bits - 1)
+    top = 2.0**bits - 1
+    step = np.maximum(high - low, 1e-12) / top
+    grid = np.clip(np.round((wide - low) / step), 0.0, top)
     num_rows = states[..., 0].size
     num_bytes = -(-states.size * bits // 8) + num_rows * RANGE_BYTES
     return Coded(states=(low + grid * step).astype(np.float32), num_bytes=num_bytes)
@@ -61,12 +65,12 @@ def integers(states: NDArray[np.floating], *, bits: int) -> Coded:
 
 def cachegen(states: NDArray[np.floating], level: Level) -> Coded:
     """Return `states` at one quality level."""
-    kinds, _, num_blocks = states.shape[:3]
+    kinds, num_blocks = states.shape[0], states.shape[2]
     back = np.zeros(states.shape, np.float32)
     bits = 0.0
     for kind in range(kinds):
         for block in range(num_blocks):
-            bins = (level.key_bins, level.value_bins)[kind][3 * block // num_blocks]
+            bins = level.bins(kind, third=3 * block // num_blocks)
             unit = states[kind, :, block].astype(np.float64)
             peak: NDArray[np.float64] = np.abs(unit).max(axis=-1, keepdims=True)
             largest = peak.astype(np.float16).astype(np.float64)
