@@ -1,12 +1,12 @@
-"""Attention of FLUX.2's blocks with the image tokens' keys and values within reach.
+"""Attention of FLUX.2's blocks with keys and values within reach.
 
 Takes the place of diffusers' attention processors in blocks that this project builds for itself: same
-projections, norms, rotary embedding and softmax. Between norm and rotary embedding keys and values
-pass through an *exchange*, which may record them, or return more of them than there are queries: those
-of template tokens that were never computed here.
+projections, norms, rotary embedding and softmax. Before rotary embedding a *tap* sees keys and values;
+after it a *merge* may return more of them than there are queries: those of template tokens that were
+never computed here, whose keys are rotated already.
 
-Shape letters: B batch (1), Q query tokens, K key tokens, T text tokens, H heads, D head dim. Text
-tokens come first, in queries and in keys.
+Shape letters: B batch (1), Q query tokens, K key tokens, I image tokens, N template rows, T text
+tokens, M model dim, H heads, D head dim. Text tokens come first, in queries and in keys.
 """
 
 from __future__ import annotations
@@ -23,25 +23,28 @@ from torch.nn import functional
 Rotary = tuple[Tensor, Tensor]
 """cos and sin, each (tokens, D) float32."""
 
-Exchange = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-"""Keys and values (B, Q, H, D) of the query tokens to those of all keys (B, K, H, D)."""
+Tap = Callable[[Tensor, Tensor], None]
+"""Sees key, before rotary embedding, and value of the query tokens, (B, Q, H, D) each."""
+
+Merge = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+"""Rotated keys and values (B, Q, H, D) of the query tokens to those of all keys (B, K, H, D)."""
 
 AttentionObserver = Callable[[Tensor, Tensor, Tensor], None]
 """Sees query (B, Q, H, D) and key (B, K, H, D), both rotated, and value (B, K, H, D)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BlockState:
     """What one block's attention is given besides its streams.
 
     `bias` is added to the scores, (1, 1, 1, K): -inf on keys that are padding.
     """
 
-    exchange: Exchange
-    key_rotary: Rotary
     num_text_tokens: int
-    bias: Tensor | None = None
+    tap: Tap | None = None
+    merge: Merge | None = None
     observe: AttentionObserver | None = None
+    bias: Tensor | None = None
 
 
 class DoubleStateAttention:
@@ -106,13 +109,16 @@ def _attend(
     query_BQHD: Tensor, key_BQHD: Tensor, value_BQHD: Tensor, rotary: Rotary, state: BlockState
 ) -> Tensor:
     """Return (B, Q, M), heads merged."""
-    key_BKHD, value_BKHD = state.exchange(key_BQHD, value_BQHD)
-    query, key = _rotate(query_BQHD, rotary), _rotate(key_BKHD, state.key_rotary)
+    if state.tap is not None:
+        state.tap(key_BQHD, value_BQHD)
+    query, key_BKHD, value_BKHD = _rotate(query_BQHD, rotary), _rotate(key_BQHD, rotary), value_BQHD
+    if state.merge is not None:
+        key_BKHD, value_BKHD = state.merge(key_BKHD, value_BKHD)
     if state.observe is not None:
-        state.observe(query, key, value_BKHD)
+        state.observe(query, key_BKHD, value_BKHD)
     output = functional.scaled_dot_product_attention(
         query.transpose(1, 2),
-        key.transpose(1, 2),
+        key_BKHD.transpose(1, 2),
         value_BKHD.transpose(1, 2),
         attn_mask=state.bias,
     )
@@ -124,15 +130,16 @@ def _rotate(tokens_BLHD: Tensor, rotary: Any) -> Tensor:
     return cast("Tensor", apply_rotary_emb(tokens_BLHD, rotary, sequence_dim=1))
 
 
-def reuse_exchange(
+def merge_with_template(
     slots_E: Tensor, key_IM: Tensor, value_IM: Tensor, num_text_tokens: int, head_dim: int
-) -> Exchange:
-    """Return an exchange that puts fresh rows into their slots among the template's.
+) -> Merge:
+    """Return a merge that puts fresh rows into their slots among the template's.
 
     Args:
         slots_E: int64, the image token of each edited query. The last may be repeated: equal
             queries have equal keys, so writing one twice changes nothing.
-        key_IM, value_IM: one row per image token; those of edited tokens are never read.
+        key_IM, value_IM: one row per image token, keys rotated; those of edited tokens are never
+            read.
 
     Queries are text, edited and reference tokens; keys are text, image and reference tokens.
     """

@@ -21,7 +21,7 @@ from intonaco.families.flux2_state_attention import (
     DoubleStateAttention,
     SingleStateAttention,
     keep_state_attention,
-    reuse_exchange,
+    merge_with_template,
 )
 
 
@@ -83,18 +83,16 @@ class _DoubleGroup(nn.Module):
         mod_text: Tensor,
         rotary_cos: Tensor,
         rotary_sin: Tensor,
-        key_cos: Tensor,
-        key_sin: Tensor,
         slots: Tensor,
         keys: Tensor,
         values: Tensor,
         valid_length: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        bias = _bias(key_cos.shape[0], valid_length, hidden)
+        bias = _bias(keys, slots, rotary_cos, valid_length)
         for index, block in enumerate(self.blocks):
             num_text = context.shape[1]
-            exchange = reuse_exchange(slots, keys[index], values[index], num_text, self.head_dim)
-            state = BlockState(exchange, (key_cos, key_sin), num_text, bias)
+            merge = merge_with_template(slots, keys[index], values[index], num_text, self.head_dim)
+            state = BlockState(num_text_tokens=num_text, merge=merge, bias=bias)
             context, hidden = block(
                 hidden_states=hidden,
                 encoder_hidden_states=context,
@@ -119,18 +117,16 @@ class _SingleGroup(nn.Module):
         mod_single: Tensor,
         rotary_cos: Tensor,
         rotary_sin: Tensor,
-        key_cos: Tensor,
-        key_sin: Tensor,
         slots: Tensor,
         keys: Tensor,
         values: Tensor,
         valid_length: Tensor | None = None,
     ) -> Tensor:
-        bias = _bias(key_cos.shape[0], valid_length, joint)
+        bias = _bias(keys, slots, rotary_cos, valid_length)
         for index, block in enumerate(self.blocks):
             num_text = self.num_text_tokens
-            exchange = reuse_exchange(slots, keys[index], values[index], num_text, self.head_dim)
-            state = BlockState(exchange, (key_cos, key_sin), num_text, bias)
+            merge = merge_with_template(slots, keys[index], values[index], num_text, self.head_dim)
+            state = BlockState(num_text_tokens=num_text, merge=merge, bias=bias)
             joint = block(
                 hidden_states=joint,
                 encoder_hidden_states=None,
@@ -141,5 +137,11 @@ class _SingleGroup(nn.Module):
         return joint
 
 
-def _bias(num_keys: int, valid_length: Tensor | None, like: Tensor) -> Tensor | None:
-    return None if valid_length is None else key_bias(num_keys, valid_length, like.dtype)
+def _bias(
+    keys_bIM: Tensor, slots_E: Tensor, rotary_QD: Tensor, valid_length: Tensor | None
+) -> Tensor | None:
+    """Return what keeps padded keys out of the softmax: every image token has a key, edited or not."""
+    if valid_length is None:
+        return None
+    num_keys = rotary_QD.shape[0] - slots_E.shape[0] + keys_bIM.shape[1]
+    return key_bias(num_keys, valid_length, keys_bIM.dtype)

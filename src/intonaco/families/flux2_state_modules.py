@@ -23,8 +23,9 @@ from intonaco.families.flux2_state_attention import (
     Rotary,
     SingleStateAttention,
     keep_state_attention,
-    reuse_exchange,
+    merge_with_template,
 )
+from intonaco.families.flux2_state_rotary import rotate_rows, row_turns
 from intonaco.families.template_state import AttentionTap, KeyValueTap, StateSource
 
 BlockStates = Callable[[int, Rotary], BlockState]
@@ -60,12 +61,11 @@ class TappedDenoiser:
         """Return the prediction (1, I + R, C), as the plain denoiser would."""
         num_text = inputs["encoder_hidden_states"].shape[1]
 
-        def states(block: int, key_rotary: Rotary) -> BlockState:
-            def exchange(key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        def states(block: int, _: Rotary) -> BlockState:
+            def tap(key: Tensor, value: Tensor) -> None:
                 if self.tap is not None:
                     image = slice(num_text, num_text + self.num_image_tokens)
                     self.tap.write(step, block, merge_rows(key, image), merge_rows(value, image))
-                return key, value
 
             def observe(query: Tensor, key: Tensor, value: Tensor) -> None:
                 if self.attention_tap is not None:
@@ -73,7 +73,7 @@ class TappedDenoiser:
                         step, block, query[0], key[0], value[0], num_text_tokens=num_text
                     )
 
-            return BlockState(exchange, key_rotary, num_text, observe=observe)
+            return BlockState(num_text_tokens=num_text, tap=tap, observe=observe)
 
         return run_blocks(self.transformer, inputs, states, tokens=None)
 
@@ -107,10 +107,12 @@ class SparseDenoiser:
         tokens = torch.cat([self.slots_E, references])
 
         def states(block: int, key_rotary: Rotary) -> BlockState:
-            key, value = (self._in_slots(rows, hidden) for rows in self.source.read(step, block))
+            key, value = (rows.to(hidden.device) for rows in self.source.read(step, block))
+            turned = rotate_rows(key, row_turns(*key_rotary, self.rows_N, num_text))
+            key, value = self._in_slots(turned, hidden), self._in_slots(value, hidden)
             head_dim = self.transformer.config["attention_head_dim"]
-            exchange = reuse_exchange(self.slots_E, key, value, num_text, head_dim)
-            return BlockState(exchange, key_rotary, num_text)
+            merge = merge_with_template(self.slots_E, key, value, num_text, head_dim)
+            return BlockState(num_text_tokens=num_text, merge=merge)
 
         prediction = run_blocks(self.transformer, inputs, states, tokens=tokens)
         return torch.zeros_like(hidden).index_copy(1, tokens, prediction)

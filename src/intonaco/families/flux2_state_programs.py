@@ -20,13 +20,14 @@ from intonaco.families.base import NamedTensors
 from intonaco.families.flux2 import count_drawn_tokens
 from intonaco.families.flux2_programs import ProgramDenoiser, pad_image_tokens
 from intonaco.families.flux2_specs import DenoiserSpecs, activation_dtype
+from intonaco.families.flux2_state_rotary import rotate_rows, row_turns
 from intonaco.families.flux2_state_specs import (
     SparseShape,
     prologue_name,
     sparse_shape,
     sparse_specs,
 )
-from intonaco.families.template_state import SlotSource, StateSource
+from intonaco.families.template_state import StateSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +48,16 @@ class GroupBuffers:
     keys_bIM: Tensor
     values_bIM: Tensor
 
-    def fill(self, source: StateSource, step: int, rows_N: Tensor) -> tuple[Tensor, Tensor]:
-        """Read the group's blocks at `step` into their rows, and return keys and values."""
+    def fill(
+        self, source: StateSource, step: int, rows_N: Tensor, turns: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Read the group's blocks at `step` into their rows, and return rotated keys and values."""
         for index in range(len(self.keys_bIM)):
-            slots = (self.keys_bIM[index], self.values_bIM[index])
-            if isinstance(source, SlotSource) and self.keys_bIM.device.type == "cpu":
-                source.read_into(step, self.first_block + index, *slots, rows_N=rows_N)
-                continue
-            for buffer, rows in zip(
-                slots, source.read(step, self.first_block + index), strict=True
-            ):
-                buffer.index_copy_(0, rows_N, rows.to(buffer.device, buffer.dtype))
+            key, value = source.read(step, self.first_block + index)
+            buffers = (self.keys_bIM[index], self.values_bIM[index])
+            rows = (rotate_rows(key.to(turns.device), turns), value)
+            for buffer_IM, rows_NM in zip(buffers, rows, strict=True):
+                buffer_IM.index_copy_(0, rows_N, rows_NM.to(buffer_IM.device, buffer_IM.dtype))
         return self.keys_bIM, self.values_bIM
 
 
@@ -94,17 +94,18 @@ class ProgramSparseDenoiser:
             *self._prologue_inputs(inputs, shape, chain.prologue)
         )
         mod_image, mod_text, mod_single = modulation
-        rotary = (query_cos, query_sin, key_cos, key_sin)
+        rotary = (query_cos, query_sin)
+        turns = row_turns(key_cos, key_sin, self.rows_N, shape.dense.num_text_tokens)
         slots, bound = self._padded_slots(shape), self._bound(inputs, shape)
         num_double = len(chain.double)
         for program, group in zip(chain.double, buffers[:num_double], strict=True):
-            state = self._fill(group, step)
+            state = self._fill(group, step, turns)
             hidden, context = program(
                 hidden, context, mod_image, mod_text, *rotary, slots, *state, *bound
             )
         joint = torch.cat([context, hidden], dim=1)
         for program, group in zip(chain.single, buffers[num_double:], strict=True):
-            state = self._fill(group, step)
+            state = self._fill(group, step, turns)
             (joint,) = program(joint, mod_single, *rotary, slots, *state, *bound)
         (prediction,) = chain.epilogue(joint, temb)
         edited = prediction[:, : len(self.slots_E)]
@@ -126,10 +127,10 @@ class ProgramSparseDenoiser:
             self._buffers[shape] = make_buffers(self.denoiser, shape, self.slots_E.device)
         return self._buffers[shape]
 
-    def _fill(self, group: GroupBuffers, step: int) -> tuple[Tensor, Tensor]:
+    def _fill(self, group: GroupBuffers, step: int, turns: Tensor) -> tuple[Tensor, Tensor]:
         if self.check is not None:
             self.check()
-        return group.fill(self.source, step, self.rows_N)
+        return group.fill(self.source, step, self.rows_N, turns)
 
     def _padded_slots(self, shape: SparseShape) -> Tensor:
         num_missing = shape.num_edited_tokens - len(self.slots_E)

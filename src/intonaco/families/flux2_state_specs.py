@@ -159,7 +159,6 @@ class _SparsePlan:
                 "config": {**dense.config, **text},
                 "inputs": (
                     *(item for item in dense.inputs if item.name != "valid_length"),
-                    *self._key_rotary(),
                     TensorSpec(name="slots", shape=(self.shape.num_edited_tokens,), dtype="int64"),
                     *self._state(num_blocks),
                     *bound,

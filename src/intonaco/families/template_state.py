@@ -11,7 +11,7 @@ through the chain: double-stream blocks first, then single-stream ones.
 """
 
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,17 +56,6 @@ class StateSource(Protocol):
         An edit asks for each (step, block) once, in the order of execution. A source may answer
         with whatever quality it has; it answers with finite numbers or raises an IntonacoError.
         """
-        ...
-
-
-@runtime_checkable
-class SlotSource(StateSource, Protocol):
-    """A source that can write into buffers which are there already."""
-
-    def read_into(
-        self, step: int, block: int, key: Tensor, value: Tensor, *, rows_N: Tensor | None = None
-    ) -> None:
-        """Write keys and values into (N, d), or with `rows_N` into those rows of (I, d)."""
         ...
 
 
