@@ -40,7 +40,7 @@ class Factors:
         mean_weight: what a squared error of the mean costs.
         basis_Rd: orthonormal rows, by falling energy.
         coefficients_QRN: C, transposed as it is coded.
-        lost: energy of Y beyond R components.
+        lost: energy of Y beyond R components and Q profiles.
     """
 
     frame: Frame
@@ -79,13 +79,14 @@ def factorize(
     time_QS = profiles_QS.astype(np.float64) / PROFILE_PEAK
     # Least squares: what rounding of the profiles changed, the coefficients take up.
     coefficients_QRN = np.einsum("sq,snr->qrn", np.linalg.pinv(time_QS), mixed_SNR)
+    beyond_SNR = mixed_SNR - np.einsum("qs,qrn->snr", time_QS, coefficients_QRN)
     return Factors(
         frame=Frame(row_codes_N=rows, step_codes_S=steps, profiles_QS=profiles_QS),
         mean_d=mean_d,
         mean_weight=float(weights_SN.sum()),
         basis_Rd=basis_Rd,
         coefficients_QRN=coefficients_QRN,
-        lost=lost,
+        lost=lost + float((beyond_SNR**2).sum()),
     )
 
 

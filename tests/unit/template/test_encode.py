@@ -214,6 +214,16 @@ def test_a_ratio_below_one_is_refused() -> None:
         CodingSettings(block_groups=((0,),), smallest_ratio=0.5)
 
 
+def test_what_more_steps_than_profiles_lose_counts_as_error() -> None:
+    many = np.random.default_rng(0).standard_normal((12, 10, 6))
+    factors = factorize(many, row_weights_N=np.ones(10), step_weights_S=np.ones(12))
+    kept = np.einsum(
+        "qs,qrn,rd->snd", factors.frame.profiles, factors.coefficients_QRN, factors.basis_Rd
+    )
+    rest = float(((many - factors.mean_d - kept) ** 2).sum())
+    assert_close(factors.lost, rest, atol=1e-9, why="float64 sums of 720 numbers")
+
+
 def test_unshared_coefficients_of_many_steps_are_refused() -> None:
     many = np.ones((9, 5, 4))
     with pytest.raises(RequestError, match="shares_coefficients must be True"):
