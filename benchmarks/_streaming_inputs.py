@@ -6,7 +6,7 @@ quality, not a measurement of klein.
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from intonaco.streaming.methods import FixedCode
@@ -18,9 +18,11 @@ from intonaco.streaming.quality_curve import (
 )
 from intonaco.streaming.settings import EditPlan
 from intonaco.streaming.traces import Trace, read_trace
+from intonaco.template.baselines.uniform import STORED_LEVELS
 
 ROOT = Path(__file__).resolve().parents[1]
 QUALITY_FILE = ROOT / "docs" / "data" / "template_quality.json"
+STEPS_FILE = ROOT / "docs" / "data" / "streaming_steps.json"
 DEEPER_FILE = ROOT / "docs" / "data" / "streaming_quality.json"
 TRACES = ROOT.parent / "shared" / "traces"
 TRACE_FILES = {
@@ -41,9 +43,11 @@ ROUND_TRIP_S = 0.04
 FIRST_TRIALS: dict[str, dict[float, float]] = {
     "best": {5: 72.7, 15: 61.7, 50: 50.5, 150: 35.0},
     "rectangle": {5: 62.3, 15: 52.1, 50: 35.5, 150: 25.0},
+    "ladder_shared_basis_sensitivity": {5: 71.0, 15: 60.0, 50: 49.0, 150: 33.0},
     "weighted8": {5: 58.0, 15: 45.0, 50: 30.0, 150: 22.0},
     "intq": {1.97: 75.0, 3.7: 49.2, 7.0: 23.2},
-    "cachegen": {3.4: 45.0, 4.6: 35.0, 6.0: 26.0},
+    "cachegen": {3.4: 45.0, 4.6: 35.0, 6.0: 26.0, 12.0: 24.0, 40.0: 20.0},
+    "cachegen_stored_levels": {3.4: 45.0, 4.6: 35.0, 6.0: 26.0},
 }
 
 
@@ -69,13 +73,24 @@ class Device:
     reconstruct_s: float
     link_scale: float = 1.0
 
-    def plan(self, curve: QualityCurve, *, is_basis_shared: bool) -> EditPlan:
-        share = basis_share_of(num_rows=self.num_rows, width=self.width, num_steps=self.num_steps)
+    @property
+    def basis_share(self) -> float:
+        """Which part of the bytes is basis, where steps have coefficients of their own."""
+        return basis_share_of(num_rows=self.num_rows, width=self.width, num_steps=self.num_steps)
+
+    def plan(
+        self,
+        curve: QualityCurve,
+        *,
+        shared: float,
+        step_shares: tuple[float, ...] | None = None,
+    ) -> EditPlan:
+        """Return the edit's plan; `shared` is the part of the bytes that all steps share."""
         size = StateSize(
             fp16_bytes=self.fp16_bytes,
             num_steps=self.num_steps,
             groups=self.groups,
-            basis_share=share if is_basis_shared else 0.0,
+            basis_share=shared,
         )
         table = table_from_curve(curve, size, floor_ratio=floor_ratio(curve), num_levels=NUM_LEVELS)
         per_block = self.edit_s / self.num_steps / sum(self.groups)
@@ -88,6 +103,16 @@ class Device:
             reconstruct_s=[self.reconstruct_s] * num_shards,
             dense_step_s=self.dense_s / self.num_steps,
         )
+
+
+def _fold(shares: tuple[float, ...] | None, num_steps: int) -> tuple[float, ...] | None:
+    """Return shares of `num_steps` steps from those of a multiple of steps, added up in order."""
+    if shares is None:
+        return None
+    count, rest = divmod(len(shares), num_steps)
+    if rest:
+        raise SystemExit(f"shares of {len(shares)} steps do not fold into {num_steps} steps")
+    return tuple(sum(shares[step * count : (step + 1) * count]) for step in range(num_steps))
 
 
 def floor_ratio(curve: QualityCurve) -> float:
@@ -134,11 +159,16 @@ def shipped_device(edit_s: float, dense_s: float) -> Device:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quality:
-    """Curves by method, and where they come from."""
+    """Curves by method, and where they come from.
+
+    Attributes:
+        step_shares: measured part of an edit's error per step, at equal compression; None = equal.
+    """
 
     source: str
     curves: dict[str, QualityCurve]
     codes: dict[str, tuple[FixedCode, ...]]
+    step_shares: tuple[float, ...] | None = None
 
 
 def load_quality(path: Path = QUALITY_FILE, deeper: Path = DEEPER_FILE) -> Quality:
@@ -150,7 +180,10 @@ def load_quality(path: Path = QUALITY_FILE, deeper: Path = DEEPER_FILE) -> Quali
     if not path.is_file():
         return _quality("first trials on an earlier model; CacheGen assumed", FIRST_TRIALS)
     record = json.loads(path.read_text().strip().splitlines()[-1])
-    points = {name: _points(record[name]["points"]) for name in FIRST_TRIALS}
+    points = {name: _points(record[name]["points"]) for name in FIRST_TRIALS if name in record}
+    points["cachegen_stored_levels"] = {
+        ratio: points["cachegen"][ratio] for ratio in sorted(points["cachegen"])[:STORED_LEVELS]
+    }
     source = f"benchmarks/template_quality.py, {record['num_edits']} edits"
     if deeper.is_file():
         more = json.loads(deeper.read_text())
@@ -161,7 +194,10 @@ def load_quality(path: Path = QUALITY_FILE, deeper: Path = DEEPER_FILE) -> Quali
             if float(key.rstrip("x")) > 1.1 * last and value < points["best"][last]
         }
         source += "; below, benchmarks/streaming_quality.py"
-    return _quality(source, points)
+    shares = None
+    if STEPS_FILE.is_file():
+        shares = tuple(json.loads(STEPS_FILE.read_text())["error_share_by_step"])
+    return replace(_quality(source, points), step_shares=shares)
 
 
 def _points(record: dict[str, dict[str, float]]) -> dict[float, float]:
@@ -179,7 +215,7 @@ def _quality(source: str, points: dict[str, dict[float, float]]) -> Quality:
     codes: dict[str, tuple[FixedCode, ...]] = {}
     for name, of_ratio in points.items():
         ratios = sorted(of_ratio)
-        if name in {"intq", "cachegen"}:
+        if name == "intq" or name.startswith("cachegen"):
             codes[name] = tuple(
                 FixedCode(name=f"{name} {ratio:g}x", ratio=ratio, psnr_db=of_ratio[ratio])
                 for ratio in ratios

@@ -16,6 +16,7 @@ from benchmarks._streaming_inputs import (
 from intonaco.streaming.late import LateSettings
 from intonaco.streaming.link import LinkModel
 from intonaco.streaming.methods import (
+    FixedCode,
     choose_fixed,
     simulate_dense,
     simulate_fixed,
@@ -74,11 +75,22 @@ def case_at(trace: Trace, start_s: float, round_trip_s: float) -> Case:
     )
 
 
+def our_plan(device: Device, quality: Quality) -> EditPlan:
+    """Return the plan of our code: one file per block group, which all steps share."""
+    return device.plan(quality.curves["best"], shared=1.0, step_shares=quality.step_shares)
+
+
 def methods(device: Device, quality: Quality) -> dict[str, Method]:
     """Return every method by the name of its key."""
-    best = device.plan(quality.curves["best"], is_basis_shared=True)
-    rectangle = device.plan(quality.curves["rectangle"], is_basis_shared=False)
-    weighted8 = device.plan(quality.curves["weighted8"], is_basis_shared=False)
+    best = our_plan(device, quality)
+    shares = quality.step_shares
+    rectangle = device.plan(quality.curves["rectangle"], shared=0.0, step_shares=shares)
+    weighted8 = device.plan(quality.curves["weighted8"], shared=0.0, step_shares=shares)
+    per_step = device.plan(
+        quality.curves["ladder_shared_basis_sensitivity"],
+        shared=device.basis_share,
+        step_shares=shares,
+    )
     settings = StreamSettings(round_trip_s=ROUND_TRIP_S)
     one_shard = replace(settings, slice_s=None)
     stall = LateSettings(late="stall")
@@ -90,7 +102,11 @@ def methods(device: Device, quality: Quality) -> dict[str, Method]:
             psnr_db=None,
         ),
         "intq": lambda case: _intq(case, device, best, quality),
-        "cachegen": lambda case: _cachegen(case, device, best, quality),
+        "cachegen": lambda case: _cachegen(case, device, best, quality.codes["cachegen"]),
+        "cachegen_stored_levels": lambda case: _cachegen(
+            case, device, best, quality.codes["cachegen_stored_levels"]
+        ),
+        "coefficients_per_step": streamed(per_step, settings),
         "rectangle": streamed(rectangle, settings),
         "eight_bits": streamed(weighted8, settings),
         "one_decision_per_edit": streamed(best, replace(one_shard, is_per_edit=True, late=stall)),
@@ -142,13 +158,13 @@ def _intq(case: Case, device: Device, plan: EditPlan, quality: Quality) -> Edit:
     return Edit(outcome=outcome, psnr_db=code.psnr_db)
 
 
-def _cachegen(case: Case, device: Device, plan: EditPlan, quality: Quality) -> Edit:
+def _cachegen(case: Case, device: Device, plan: EditPlan, codes: Sequence[FixedCode]) -> Edit:
     outcome, error = simulate_token_chunks(
         plan,
         case.link,
         encode_s=ENCODE_S,
         fp16_bytes=device.fp16_bytes,
-        codes=quality.codes["cachegen"],
+        codes=codes,
         first_bytes_per_s=case.first_bytes_per_s,
         num_chunks=NUM_TOKEN_CHUNKS,
     )

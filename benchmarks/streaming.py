@@ -30,6 +30,7 @@ from benchmarks._streaming_simulation import (
     figures,
     methods,
     oracle_share,
+    our_plan,
     streamed,
 )
 from intonaco.streaming.settings import StreamSettings
@@ -48,6 +49,7 @@ def main() -> None:
         "device": device.name,
         "link_scale": device.link_scale,
         "quality_from": quality.source,
+        "error_share_by_step": quality.step_shares,
         "round_trip_s": args.round_trip_s,
         "num_starts": args.starts,
     }
@@ -98,7 +100,7 @@ def _over_trace(device: Device, quality: Quality, trace: Trace, args: argparse.N
     for name, method in methods(device, quality).items():
         edits[name] = [method(case) for case in every]
     result: Result = {name: figures(found, num_shards) for name, found in edits.items()}
-    plan = device.plan(quality.curves["best"], is_basis_shared=True)
+    plan = our_plan(device, quality)
     early = streamed(
         plan, StreamSettings(round_trip_s=ROUND_TRIP_S), encode_s=ENCODE_S, head_start_s=1.0
     )
@@ -117,7 +119,7 @@ def _compared(result: Result) -> Result:
         "stall_share": ours["stall_share"],
         "deadline_violations": ours["deadline_violations"],
     }
-    for name in ("intq", "cachegen"):
+    for name in ("intq", "cachegen", "cachegen_stored_levels"):
         other = result[name]
         assert isinstance(other, dict)
         compared[f"p90_reduction_over_{name}"] = round(

@@ -92,11 +92,17 @@ def basis_share_of(*, num_rows: int, width: int, num_steps: int) -> float:
 
 
 def table_from_curve(
-    curve: QualityCurve, size: StateSize, *, floor_ratio: float, num_levels: int
+    curve: QualityCurve,
+    size: StateSize,
+    *,
+    floor_ratio: float,
+    num_levels: int,
+    step_shares: Sequence[float] | None = None,
 ) -> ShardTable:
     """Return a table whose levels lie between the floor's ratio and the curve's best, evenly in log.
 
-    A shard's error is its share, by blocks, of the edit's mean squared error.
+    A shard's error is its share of the edit's mean squared error: by blocks within a step, and by
+    `step_shares` (sum 1) over steps; None = every step alike.
     """
     best = curve.ratios[0]
     steps = range(num_levels)
@@ -105,7 +111,8 @@ def table_from_curve(
     for step in range(size.num_steps):
         for group, num_blocks in enumerate(size.groups):
             own, shared = size.parts(group)
-            weight = num_blocks / sum(size.groups) / size.num_steps
+            of_step = 1 / size.num_steps if step_shares is None else step_shares[step]
+            weight = of_step * num_blocks / sum(size.groups)
             levels = tuple(
                 Level(
                     coefficient_bytes=math.ceil(own / ratio),
