@@ -33,7 +33,7 @@ def drive(
     link: TemplateLink,
     *,
     run_s: float = 0.05,
-    dense_step_s: float | None = 0.2,
+    dense_step_s: float | None = 60.0,
     encode_s: float = 0.05,
     settings: StreamSettings | None = None,
     until: int | None = None,
