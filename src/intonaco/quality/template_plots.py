@@ -1,7 +1,7 @@
 """The plots of a template: its sizes, spectra, importance map and frontier, and a page of them all.
 
 Takes plain numbers and pictures; needs the extra `quality` (matplotlib).
-Shape letters: S steps, G block groups, H x W pixels, Y x X tokens.
+Shape letters: H x W pixels, Y x X tokens.
 """
 
 import base64
@@ -9,6 +9,7 @@ import html
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from PIL import Image
 from intonaco.errors import UnsupportedError
 
 INK, FAINT, MARK, SECOND = "#2b2622", "#b9aea1", "#e84855", "#2f6690"
-GROUP_COLORS = ("#2f6690", "#e84855", "#c99700", "#4f8a5b", "#7a5195", "#b9aea1")
+PART_COLORS = ("#2f6690", "#e84855", "#c99700", "#4f8a5b", "#7a5195", "#b9aea1")
+RATIO_TICKS = (5, 15, 50, 150)
 OVERLAY_SHARE = 0.75
 
 
@@ -44,23 +46,21 @@ class Spectrum:
     values: Sequence[float]
 
 
-def plot_sizes(bases: Sequence[int], coefficients_SG: Sequence[Sequence[int]]) -> bytes:
-    """Return a PNG of the bytes of each block group's basis and of its coefficients at each step."""
+def plot_sizes(part_bytes: Mapping[str, Sequence[int]]) -> bytes:
+    """Return a PNG of what the bytes of each block group hold: part -> bytes per block group."""
 
     def draw(axes: Any) -> None:
-        columns = [list(bases), *coefficients_SG]
-        below = np.zeros(len(columns))
-        for group in range(len(bases)):
-            heights = np.array([column[group] for column in columns]) / 1000
-            color = GROUP_COLORS[group % len(GROUP_COLORS)]
-            axes.bar(
-                range(len(columns)), heights, bottom=below, color=color, label=f"group {group}"
-            )
-            below = below + heights
-        names = ["basis", *(str(step) for step in range(len(coefficients_SG)))]
-        axes.set_xticks(range(len(columns)), names)
-        axes.set(xlabel="basis, and coefficients of each step", ylabel="kB, whole files")
-        axes.legend(frameon=False, fontsize=8)
+        num_groups = max(len(sizes) for sizes in part_bytes.values())
+        left = np.zeros(num_groups)
+        for color, (part, sizes) in zip(cycle(PART_COLORS), part_bytes.items(), strict=False):
+            widths = np.asarray(sizes) / 1000
+            axes.barh(range(num_groups), widths, left=left, color=color, label=part)
+            left = left + widths
+        axes.set_yticks(range(num_groups), [f"group {group}" for group in range(num_groups)])
+        axes.invert_yaxis()
+        axes.set(xlabel="kB, whole files")
+        axes.legend(frameon=False, fontsize=8, ncols=len(part_bytes), loc="lower right")
+        axes.margins(y=0.25)
 
     return _png(draw)
 
@@ -98,6 +98,8 @@ def plot_frontier(frontier: Frontier) -> bytes:
 
         upper = axes.secondary_xaxis("top", functions=(invert, invert))
         upper.set_xlabel("times smaller than float16")
+        upper.set_xticks(RATIO_TICKS, [str(ratio) for ratio in RATIO_TICKS])
+        upper.minorticks_off()
 
     return _png(draw)
 
@@ -155,7 +157,7 @@ def _png(draw: Callable[[Any], None]) -> bytes:
         ) from None
     figure: Any = Figure(figsize=(7, 4.2), layout="constrained")
     axes = figure.add_subplot()
-    axes.spines[["right"]].set_visible(False)
+    axes.spines[["top", "right"]].set_visible(False)
     draw(axes)
     encoded = io.BytesIO()
     figure.savefig(encoded, dpi=120, format="png")

@@ -28,7 +28,6 @@ from intonaco.template.coded import CodedTemplate
 from intonaco.template.encode import CodingSettings, encode
 from intonaco.template.identity import TemplateIdentity
 from intonaco.template.importance import DEFAULT_NUM_REQUESTS, Importance, profile
-from intonaco.template.manifest import FileRecord
 from intonaco.template.pack_writer import TemplateParts, pack_template
 from intonaco.template.sensitivity import measure_sensitivity
 from intonaco.template.weights import from_attention, from_sensitivity
@@ -166,7 +165,7 @@ def build_template(
 
 
 def code(captured: Captured, *, block_groups: tuple[tuple[int, ...], ...]) -> CodedTemplate:
-    """Return the coded form of what was captured."""
+    """Return the coded form of what was captured; holds all of the state in memory as float32."""
     source = captured.state.source
     shape = source.shape
     states = np.empty(
@@ -236,12 +235,6 @@ def importance_json(importance: Importance) -> bytes:
         "rows": [float(f"{value:.3g}") for value in per_row],
     }
     return json.dumps(found, separators=(",", ":")).encode()
-
-
-def folder_bytes(template: Template) -> int:
-    """Return the size of all files of a template, the manifest left out."""
-    files: tuple[FileRecord, ...] = template.manifest.files()
-    return sum(record.num_bytes for record in files)
 
 
 def _editable_tokens(family: EditableFamily, request: BuildRequest) -> NDArray[np.bool_]:

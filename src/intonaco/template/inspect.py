@@ -28,11 +28,14 @@ from intonaco.quality.template_plots import (
 from intonaco.template.catalog import Template
 from intonaco.template.loading import TemplateParts, load_template, open_parts
 from intonaco.template.manifest import NonNegative, Strict, TemplateManifest
+from intonaco.template.reconstruct import open_ladder, places
+from intonaco.template.strands import num_profiles, strand_of
 
 MAX_SAMPLED_UNITS = 64
 MAX_SAMPLED_BLOCKS = 8
 BUDGET_RATIOS = (3, 5, 8, 12, 15, 20, 30, 50, 75, 100, 150, 250)
 IMPORTANCE_WIDTH_PX = 384
+PARTS = ("frame", "mean", "basis", "coefficients", "framing")
 
 
 class StoredImportance(Strict):
@@ -73,7 +76,7 @@ def inspect_template(template: Template) -> Inspection:
     frontier = measure_frontier(template, full)
     spectra = list(_spectra(full))
     pictures = {
-        "sizes.png": ("Bytes of every file", plot_sizes(*_sizes(manifest))),
+        "sizes.png": ("What the bytes hold", plot_sizes(measure_parts(template))),
         "spectra.png": ("Energy left after so many components", plot_spectra(spectra)),
         "frontier.png": ("What a budget buys", plot_frontier(frontier)),
     }
@@ -139,6 +142,22 @@ def measure_frontier(template: Template, full: StateSource) -> Frontier:
     )
 
 
+def measure_parts(template: Template) -> dict[str, list[int]]:
+    """Return what the bytes hold: part -> bytes per block group; "framing" is heads and checksums."""
+    manifest = template.manifest
+    profiles = num_profiles(manifest.sizes.num_steps)
+    found = {part: [0] * len(manifest.bases) for part in PARTS}
+    for record, place in places(manifest):
+        _, group = place
+        num_payload_bytes = 0
+        for increment in open_ladder(manifest, record, place).feed(template.read(record)):
+            part = strand_of(increment.first_component, profiles=profiles).part
+            found[part][group] += len(increment.payload)
+            num_payload_bytes += len(increment.payload)
+        found["framing"][group] += record.num_bytes - num_payload_bytes
+    return found
+
+
 def sampled(count: int, most: int) -> list[int]:
     """Return at most `most` of 0..count-1, evenly spread, first and last among them."""
     return sorted({round(place) for place in np.linspace(0, count - 1, min(count, most))})
@@ -173,13 +192,6 @@ def _spectra(full: StateSource) -> Iterator[Spectrum]:
         yield Spectrum(block=block, keys=shares[0], values=shares[1])
 
 
-def _sizes(manifest: TemplateManifest) -> tuple[list[int], list[list[int]]]:
-    return (
-        [record.num_bytes for record in manifest.bases],
-        [[record.num_bytes for record in row] for row in manifest.coefficients],
-    )
-
-
 def _facts(
     manifest: TemplateManifest, parts: TemplateParts, importance: StoredImportance | None
 ) -> dict[str, str]:
@@ -211,7 +223,6 @@ def _facts(
 def _numbers(
     manifest: TemplateManifest, importance: StoredImportance | None, frontier: Frontier
 ) -> dict[str, Any]:
-    bases, coefficients = _sizes(manifest)
     return {
         "template_id": manifest.template_id,
         "title": manifest.title,
@@ -219,8 +230,8 @@ def _numbers(
         "float16_bytes": manifest.sizes.float16_bytes,
         "state_bytes": manifest.state_bytes,
         "floor_bytes": _floor_bytes(manifest),
-        "basis_bytes": bases,
-        "coefficient_bytes": coefficients,
+        "basis_bytes": [record.num_bytes for record in manifest.bases],
+        "coefficient_bytes": [[one.num_bytes for one in row] for row in manifest.coefficients],
         "importance": None
         if importance is None
         else {"skew": importance.skew, "overlap": importance.overlap},

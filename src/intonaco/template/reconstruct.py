@@ -52,7 +52,7 @@ class PackSource:
         )
         self._dtype = dtype
         self._readers = {
-            place: _reader(manifest, record, place) for record, place in places(manifest)
+            place: open_ladder(manifest, record, place) for record, place in places(manifest)
         }
         self._decoder = StateDecoder(
             num_steps=sizes.num_steps,
@@ -165,7 +165,8 @@ def measure_reconstruct(source: PackSource, *, num_repeats: int = 20) -> Reconst
     return ReconstructSpeed(gigabytes_per_s=unit_bytes / median_s / 1e9, unit_us=median_s * 1e6)
 
 
-def _reader(manifest: TemplateManifest, record: LadderRecord, place: Place) -> LadderReader:
+def open_ladder(manifest: TemplateManifest, record: LadderRecord, place: Place) -> LadderReader:
+    """Return a reader of the file at `place` that knows what the manifest says of it."""
     step, group = place
     expected = ladder_header(
         template_id=manifest.template_id,
