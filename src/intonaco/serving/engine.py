@@ -20,7 +20,7 @@ from intonaco.programs.compiler import CompileEvent
 from intonaco.serving.messages import Draw, Drawn, ModelFacts, RawPicture, Stepped
 from intonaco.serving.model_process import ReportStep, Say
 from intonaco.serving.pixels import to_image, to_raw
-from intonaco.serving.profile import ServingProfile
+from intonaco.serving.profile import ServingProfile, parse_size
 
 SMOKE_PROMPT = "a"
 SMOKE_STEPS = 8
@@ -58,9 +58,9 @@ class ModelEngine:
         _check_digest(model, profile)
         for choice in profile.step_caches:
             model.step_cache_request(choice)
+        sizes = _sizes(model, profile)
         loaded = time.perf_counter()
-        say("smoke generation")
-        smoke = smoke_generation(model)
+        smoke = _try_sizes(model, sizes, say)
         self._model = model
         return ModelFacts(
             model_name=model.name,
@@ -70,8 +70,12 @@ class ModelEngine:
             device=model.device,
             backend=model.backend,
             program_digests=tuple(digests),
-            default_width=model.defaults.width,
-            default_height=model.defaults.height,
+            sizes=tuple(f"{width}x{height}" for width, height in sizes)
+            if profile.sizes or model.backend != "eager"
+            else (),
+            can_take_references=model.backend == "eager",
+            default_width=sizes[0][0],
+            default_height=sizes[0][1],
             default_num_steps=model.defaults.num_steps,
             token_pixels=family.token_pixels,
             min_side_pixels=MIN_SIDE_PIXELS,
@@ -108,19 +112,12 @@ class ModelEngine:
         return message, raw
 
 
-def smoke_generation(model: Model) -> GenerateResult:
-    """Draw one small test picture with some steps cached, and check that it is one.
+def smoke_generation(model: Model, size: tuple[int, int]) -> GenerateResult:
+    """Draw one test picture of `size` with some steps cached, and check that it is one.
 
     Raises ModelProcessError: it is not finite, constant, of another size, or no step was cached.
     """
-    defaults = model.defaults
-    request = GenerateRequest(
-        prompt=SMOKE_PROMPT,
-        seed=0,
-        width=defaults.width,
-        height=defaults.height,
-        num_steps=SMOKE_STEPS,
-    )
+    request = _smoke_request(size)
     result = generate(model.family, request, step_cache=model.step_cache_request(SMOKE_STEP_CACHE))
     faults = {
         "its latents are not finite": not bool(torch.isfinite(result.latents).all()),
@@ -132,6 +129,36 @@ def smoke_generation(model: Model) -> GenerateResult:
     if found:
         raise ModelProcessError(f"the smoke generation failed: {'; '.join(found)}")
     return result
+
+
+def _smoke_request(size: tuple[int, int]) -> GenerateRequest:
+    return GenerateRequest(
+        prompt=SMOKE_PROMPT, seed=0, width=size[0], height=size[1], num_steps=SMOKE_STEPS
+    )
+
+
+def _sizes(model: Model, profile: ServingProfile) -> list[tuple[int, int]]:
+    """Return the sizes of the profile, each one that the model can draw; else the default one."""
+    listed = [size for text in profile.sizes if (size := parse_size(text)) is not None]
+    for size in listed:
+        model.family.check(_smoke_request(size))
+    return listed or [(model.defaults.width, model.defaults.height)]
+
+
+def _try_sizes(model: Model, sizes: list[tuple[int, int]], say: Say) -> GenerateResult:
+    """Run the smoke generation; on programs one per size, so that no request compiles.
+
+    Returns that of the first size.
+    """
+    say("smoke generation")
+    smoke = smoke_generation(model, sizes[0])
+    if model.backend != "eager":
+        family = _picture_family(model)
+        for size in sizes:
+            say(f"smoke generation {size[0]}x{size[1]}")
+            smoke_generation(model, size)
+            family.encode_picture(Image.new("RGB", size))
+    return smoke
 
 
 def _generate(

@@ -46,6 +46,9 @@ class ModelFacts(Message):
     Attributes:
         model_digest: sha256 over the checkpoint's files.
         program_digests: digests of the compiled programs; none on eager modules.
+        sizes: the only sizes on offer; empty = all that fit. On compiled programs always listed, since
+            another size would compile within a request.
+        can_take_references: False on compiled programs, for the same reason.
         token_pixels: side of the square of pixels that one token stands for.
         smoke_sha256: digest of the smoke generation's pixels.
     """
@@ -57,6 +60,8 @@ class ModelFacts(Message):
     device: str
     backend: str
     program_digests: tuple[str, ...] = ()
+    sizes: tuple[str, ...] = ()
+    can_take_references: bool = True
     default_width: int
     default_height: int
     default_num_steps: int

@@ -204,12 +204,12 @@ def _tokenizer(folder: str, max_tokens: int) -> ChatTokenizer:
 def _check_size(text: str | None, limits: Limits, *, field: str = "size") -> tuple[int, int]:
     facts, profile = limits.facts, limits.profile
     if text in (None, "auto"):
-        text = (profile.sizes or (f"{facts.default_width}x{facts.default_height}",))[0]
+        text = f"{facts.default_width}x{facts.default_height}"
     size = parse_size(text)
     if size is None:
         raise FieldError(field, f"{field} must be WIDTHxHEIGHT, such as 192x192, got {text[:20]!r}")
-    if profile.sizes and text not in profile.sizes:
-        raise FieldError(field, f"{field} must be one of {', '.join(profile.sizes)}, got {text}")
+    if facts.sizes and text not in facts.sizes:
+        raise FieldError(field, f"{field} must be one of {', '.join(facts.sizes)}, got {text}")
     most = min(profile.max_pixels, facts.max_pixels)
     if size[0] * size[1] > most:
         raise FieldError(field, f"{field} must have at most {most} pixels, got {text}")
@@ -244,6 +244,12 @@ def _check_uploads(uploads: Uploads, limits: Limits) -> None:
 
 
 def _check_references(references: tuple[RawPicture, ...], limits: Limits) -> None:
+    if references and not limits.facts.can_take_references:
+        raise FieldError(
+            "image",
+            f"image: this server draws on {limits.facts.backend} programs, which take no reference "
+            "pictures; send a mask, or serve with backend eager",
+        )
     if len(references) > limits.profile.max_references:
         raise FieldError(
             "image",
