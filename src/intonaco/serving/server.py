@@ -18,7 +18,8 @@ from intonaco.serving.metrics import Metrics
 from intonaco.serving.profile import ServingProfile, read_key
 from intonaco.serving.replica import LocalReplica, ReplicaFactory
 from intonaco.serving.service import Service
-from intonaco.serving.supervisor import State, Supervisor
+from intonaco.serving.states import State
+from intonaco.serving.supervisor import Supervisor
 
 CLOSING_S = 5
 BACKLOG = 1024

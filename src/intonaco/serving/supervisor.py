@@ -13,8 +13,6 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import StrEnum
 
 from intonaco.errors import (
     DeadlineError,
@@ -27,42 +25,16 @@ from intonaco.serving.drawing import Drawing
 from intonaco.serving.framing import Frame
 from intonaco.serving.jobs import DrawnPicture, Job, JobEvent
 from intonaco.serving.journal import Journal
-from intonaco.serving.messages import Load, Loading, ModelFacts, Ready, StartFailed
+from intonaco.serving.messages import ModelFacts
 from intonaco.serving.metrics import Metrics
 from intonaco.serving.profile import ServingProfile
 from intonaco.serving.queue import FairQueue
 from intonaco.serving.replica import Replica, ReplicaFactory
+from intonaco.serving.starting import StartRefusedError, await_ready
+from intonaco.serving.states import SERVING_STATES, State, Status
 
 NUM_RECENT_DRAWS = 16
 RESTART_PAUSE_S = 0.5
-
-
-class State(StrEnum):
-    """What the server is doing; shown by /readyz, the metrics and the log."""
-
-    STARTING = "starting"
-    WARMING = "warming"
-    READY = "ready"
-    BUSY = "busy"
-    CANCELLING = "cancelling"
-    STOPPING = "stopping"
-    RESTARTING = "restarting"
-    FAILED = "failed"
-
-
-SERVING_STATES = frozenset({State.READY, State.BUSY, State.CANCELLING})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
-    """The state, and why it is that one."""
-
-    state: State
-    reason: str
-
-
-class StartRefusedError(ModelProcessError):
-    """A start that would fail again in the same way."""
 
 
 class Supervisor:
@@ -190,52 +162,19 @@ class Supervisor:
         await replica.start()
         self.replica_name = replica.name
         self._become(State.WARMING, "the model process starts")
-        timeout_s = self._profile.start_timeout_s
         try:
-            async with asyncio.timeout(timeout_s):
-                await replica.send(Load(profile=self._profile))
-                facts = await self._await_ready(replica)
-        except TimeoutError:
-            self._metrics.starts.labels("failed").inc()
-            raise ModelProcessError(
-                f"the start took longer than {timeout_s:g} s, last: {self.status.reason}"
-            ) from None
+            facts = await await_ready(
+                replica,
+                self._profile,
+                before=self.facts,
+                on_phase=lambda phase: self._become(State.WARMING, phase),
+            )
         except ModelProcessError:
             self._metrics.starts.labels("failed").inc()
             raise
-        self._check_smoke(facts)
         self._metrics.starts.labels("ready").inc()
         self.facts = facts
         self._become(State.READY, f"serving {facts.model_name} ({replica.name})")
-
-    async def _await_ready(self, replica: Replica) -> ModelFacts:
-        while True:
-            message = (await replica.receive()).message
-            match message:
-                case Loading():
-                    self._become(State.WARMING, message.phase)
-                case Ready():
-                    return message.facts
-                case StartFailed(is_final=True):
-                    raise StartRefusedError(f"{message.error}: {message.message}")
-                case StartFailed():
-                    raise ModelProcessError(f"{message.error}: {message.message}")
-                case _:
-                    raise ModelProcessError(f"the model process said {message.kind} before ready")
-
-    def _check_smoke(self, facts: ModelFacts) -> None:
-        """Raise unless a new process has the weights of the first one and draws what it drew."""
-        before = self.facts
-        if before is not None and before.model_digest != facts.model_digest:
-            raise StartRefusedError(
-                f"model_digest was {before.model_digest[:12]} before the restart and is now "
-                f"{facts.model_digest[:12]}; start the server anew to serve other weights"
-            )
-        if before is not None and before.smoke_sha256 != facts.smoke_sha256:
-            raise StartRefusedError(
-                f"the smoke generation drew {facts.smoke_sha256[:12]}, before the restart "
-                f"{before.smoke_sha256[:12]}; the model or the machine has changed, start anew"
-            )
 
     async def _serve(self, replica: Replica) -> None:
         """Draw what waits. Raises ModelProcessError when the replica is of no use any more."""
