@@ -149,7 +149,7 @@ def draw_frontier(points: dict[tuple[str, str], Any], path: Path) -> None:
     mpl.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(8, 5), layout="constrained")
+    figure, axes = pyplot.subplots(figsize=(10, 5), layout="constrained")
     for method, label in NAMES.items():
         own = sorted(
             (n["ratio"], n["mask_psnr_db"], n["worst_mask_psnr_db"])
@@ -167,7 +167,7 @@ def draw_frontier(points: dict[tuple[str, str], Any], path: Path) -> None:
     axes.set_xlabel("smaller than float16 by")
     axes.set_ylabel("PSNR over the mask, dB (small dots: worst edit)")
     axes.grid(alpha=0.3)
-    axes.legend(fontsize=8, frameon=False)
+    axes.legend(fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)
     pyplot.close(figure)

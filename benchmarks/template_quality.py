@@ -14,12 +14,13 @@ import statistics
 import sys
 import tempfile
 import time
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from PIL.Image import Image
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -35,7 +36,10 @@ from benchmarks._template_edits import (
 from benchmarks._template_importance import error_shares
 from benchmarks._template_report import report
 from benchmarks._template_requests import Case, cases
+from intonaco.families.request import GenerateRequest
 from intonaco.families.state_runs import state_runs
+from intonaco.pipelines.edit import TemplateReuse
+from intonaco.pipelines.mask import token_mask
 from intonaco.template.baselines import uniform
 from intonaco.template.build import BuildRequest, Captured, block_groups, pack
 from intonaco.template.capture import TemplateState, capture_in_memory
@@ -59,8 +63,74 @@ def read_states(state: TemplateState) -> np.ndarray:
     return np.asarray(found, np.float32)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """One template, prepared, with the edits that every method is compared with.
+
+    Attributes:
+        reference: the edits on uncompressed state.
+    """
+
+    case: Case
+    family: Any
+    state: TemplateState
+    importance: Importance
+    measured: Measured
+    requests: list[GenerateRequest]
+    reference: list[Image]
+
+    def draw(self, reuse: TemplateReuse | None) -> list[Image]:
+        return draw(
+            self.family,
+            self.requests,
+            picture=self.case.picture,
+            mask_HW=self.case.mask_HW,
+            reuse=reuse,
+        )
+
+    def judge(self, method: str, key: str, states: np.ndarray, num_bytes: int) -> dict[str, Any]:
+        pictures = self.draw(with_source(self.state.reuse(), ArrayState(states=states)))
+        edits = compare(pictures, self.reference, self.case.mask_HW)
+        mean_db = statistics.mean(edit.mask_psnr_db for edit in edits)
+        print(f"  {method} {key} {mean_db:.1f} dB", flush=True)
+        return {
+            "method": method,
+            "key": key,
+            "ratio": self.measured.fp16_bytes / num_bytes,
+            "edits": [asdict(edit) for edit in edits],
+        }
+
+
 def judge_template(model: intonaco.Model, case: Case, num_requests: int, work: Path) -> Any:
     """Return everything measured on one template, as plain JSON."""
+    bench = prepare(model, case, num_requests)
+    found = [
+        bench.judge(point.method, point.key, point.states, point.num_bytes)
+        for point in (*baseline_points(bench.measured), *our_points(bench.measured))
+    ]
+    best, storage = judge_packed(bench, work)
+    dense = compare(bench.reference, bench.draw(None), case.mask_HW)
+    evaluated = profile(bench.family, bench.state, bench.requests)
+    return {
+        "task": case.task,
+        "percent": case.percent,
+        "reuse_over_dense": [asdict(one) for one in dense],
+        "points": [*found, *best],
+        "storage": storage,
+        "importance": importance_numbers(bench.importance, evaluated),
+        "error_shares": error_shares(
+            bench.family,
+            bench.state,
+            bench.measured,
+            bench.requests,
+            bench.reference,
+            case,
+            num_requests=2,
+        ),
+    }
+
+
+def prepare(model: intonaco.Model, case: Case, num_requests: int) -> Bench:
     family = model.family.with_components(
         text_encoder=Remembering(model.family.text_encoder),
         encoder=Remembering(model.family.encoder),
@@ -68,41 +138,16 @@ def judge_template(model: intonaco.Model, case: Case, num_requests: int, work: P
     started = time.process_time()
     state, importance, measured = measure(model, family, case)
     print(f"  measured {time.process_time() - started:.0f} s", flush=True)
-    requests = case.evaluation(num_requests)
-    arguments = {"picture": case.picture, "mask_HW": case.mask_HW}
-    dense = draw(family, requests, **arguments, reuse=None)
-    reference = draw(family, requests, **arguments, reuse=state.reuse())
-
-    def judge(states: np.ndarray) -> list[dict[str, float]]:
-        reuse = with_source(state.reuse(), ArrayState(states=states))
-        pictures = draw(family, requests, **arguments, reuse=reuse)
-        return [asdict(one) for one in compare(pictures, reference, case.mask_HW)]
-
-    found: list[dict[str, Any]] = []
-    for point in (*baseline_points(measured), *our_points(measured)):
-        found.append(
-            {
-                "method": point.method,
-                "key": point.key,
-                "ratio": measured.fp16_bytes / point.num_bytes,
-                "edits": judge(point.states),
-            }
-        )
-        worst = statistics.mean(edit["mask_psnr_db"] for edit in found[-1]["edits"])
-        print(f"  {point.method} {point.key} {worst:.1f} dB", flush=True)
-    best, storage = judge_packed(case, state, importance, measured, judge, work)
-    evaluated = profile(family, state, requests)
-    return {
-        "task": case.task,
-        "percent": case.percent,
-        "reuse_over_dense": [asdict(one) for one in compare(reference, dense, case.mask_HW)],
-        "points": [*found, *best],
-        "storage": storage,
-        "importance": importance_numbers(importance, evaluated),
-        "error_shares": error_shares(
-            family, state, measured, requests, reference, case, num_requests=2
-        ),
-    }
+    bench = Bench(
+        case=case,
+        family=family,
+        state=state,
+        importance=importance,
+        measured=measured,
+        requests=case.evaluation(num_requests),
+        reference=[],
+    )
+    return replace(bench, reference=bench.draw(state.reuse()))
 
 
 def measure(model: intonaco.Model, family: Any, case: Case) -> tuple[TemplateState, Any, Measured]:
@@ -110,7 +155,7 @@ def measure(model: intonaco.Model, family: Any, case: Case) -> tuple[TemplateSta
         family,
         case.own_request(),
         picture=case.picture,
-        tokens_YX=case_tokens(family, case),
+        tokens_YX=token_mask(case.mask_HW, token_pixels=family.token_pixels),
         model_digest=model.digest,
     )
     importance = profile(family, state, case.profiling())
@@ -129,21 +174,9 @@ def measure(model: intonaco.Model, family: Any, case: Case) -> tuple[TemplateSta
     return state, importance, measured
 
 
-def case_tokens(family: Any, case: Case) -> np.ndarray:
-    from intonaco.pipelines.mask import token_mask
-
-    return token_mask(case.mask_HW, token_pixels=family.token_pixels)
-
-
-def judge_packed(
-    case: Case,
-    state: TemplateState,
-    importance: Importance,
-    measured: Measured,
-    judge: Any,
-    work: Path,
-) -> tuple[list[dict[str, Any]], dict[str, float]]:
+def judge_packed(bench: Bench, work: Path) -> tuple[list[dict[str, Any]], dict[str, float]]:
     """Judge the product's own way: packed into a catalog, read back within a budget of bytes."""
+    measured, case = bench.measured, bench.case
     started = time.process_time()
     settings = CodingSettings(block_groups=measured.block_groups, smallest_ratio=SMALLEST_RATIO)
     coded = encode(measured.states[0], measured.states[1], measured.sensitivity, settings)
@@ -155,34 +188,29 @@ def judge_packed(
         seed=case.seed,
         num_steps=case.own_request().num_steps,
     )
-    captured = Captured(state=state, importance=importance)
+    captured = Captured(state=bench.state, importance=bench.importance)
     found: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(dir=work) as folder:
         template = pack(captured, coded, request, Path(folder))
-        for key, ratio in (*RATIOS.items(), ("all", SMALLEST_RATIO)):
-            budget = int(measured.fp16_bytes / ratio) if key != "all" else None
+        for key, ratio in (*RATIOS.items(), ("all", None)):
+            budget = None if ratio is None else int(measured.fp16_bytes / ratio)
             loaded = load_template(template, budget_bytes=budget)
-            found.append(
-                {
-                    "method": "best",
-                    "key": key,
-                    "ratio": measured.fp16_bytes / loaded.num_bytes,
-                    "edits": judge(read_states(loaded)),
-                }
-            )
-            mean = statistics.mean(edit["mask_psnr_db"] for edit in found[-1]["edits"])
-            print(f"  best {key} {mean:.1f} dB", flush=True)
+            found.append(bench.judge("best", key, read_states(loaded), loaded.num_bytes))
         stored = template.manifest.state_bytes
-    integers = [uniform.integers(measured.states, bits=b).num_bytes for b in uniform.INTEGER_BITS]
-    levels = [uniform.cachegen(measured.states, one) for one in uniform.LEVELS]
-    return found, {
+    return found, {**storage(measured), "ours_bytes": stored, "encode_cpu_s": encode_s}
+
+
+def storage(measured: Measured) -> dict[str, float]:
+    """Return what a catalog stores per template with each of the other ways."""
+    widths = [uniform.integers(measured.states, bits=bits) for bits in uniform.INTEGER_BITS]
+    levels = [
+        uniform.cachegen(measured.states, level)
+        for level in uniform.LEVELS[: uniform.STORED_LEVELS]
+    ]
+    return {
         "fp16_bytes": measured.fp16_bytes,
-        "ours_bytes": stored,
-        "intq_all_widths_bytes": sum(integers),
-        "cachegen_stored_levels_bytes": sum(
-            one.num_bytes for one in levels[: uniform.STORED_LEVELS]
-        ),
-        "encode_cpu_s": encode_s,
+        "intq_all_widths_bytes": sum(one.num_bytes for one in widths),
+        "cachegen_stored_levels_bytes": sum(one.num_bytes for one in levels),
     }
 
 
