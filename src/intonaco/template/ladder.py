@@ -37,6 +37,8 @@ from intonaco.template.strands import (
 # What an increment costs beside its payload: its head in a file.
 HEAD_BYTES = 5
 MAX_STRAND_PLANES = 14
+# An increment must fit into a chunk of a file with its head.
+MAX_JOINED_BYTES = 1 << 15
 
 Floats = NDArray[np.float64]
 
@@ -229,11 +231,13 @@ def _chain(
     )
     held: Offer | None = None
     for offer in _single_planes(unit, strand, whole, values_RL, costs_R):
-        if held is not None and held.slope > offer.slope:
+        if held is None:
+            held = offer
+        elif held.slope > offer.slope or _is_too_long(held, offer):
             yield held
             held = offer
         else:
-            held = offer if held is None else _join(held, offer)
+            held = _join(held, offer)
     if held is not None:
         yield held
 
@@ -254,6 +258,10 @@ def _single_planes(
             saved=left - now,
         )
         left = now
+
+
+def _is_too_long(first: Offer, second: Offer) -> bool:
+    return len(first.payload) + len(second.payload) > MAX_JOINED_BYTES
 
 
 def _join(first: Offer, second: Offer) -> Offer:
