@@ -24,7 +24,6 @@ MAX_ROWS = 1 << 20
 MAX_WIDTH = 1 << 16
 MAX_COMPONENTS = 1 << 12
 MAX_PLANES = 16
-MAX_PAYLOAD_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

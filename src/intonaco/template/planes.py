@@ -42,7 +42,7 @@ WITHIN_CELL = 0.46
 MAX_EXPONENT = 60
 
 Floats = NDArray[np.float64]
-Magnitudes = NDArray[np.int64]
+Magnitudes = NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ def codes_of(
     scaled = values_RL * 2.0 ** vector_exponents_R.astype(np.float64)[:, None]
     step = 2.0 ** (exponent - num_planes + 1)
     most = (1 << num_planes) - 1
-    magnitudes = np.minimum(np.floor(np.abs(scaled) / step), most).astype(np.int64)
+    magnitudes = np.minimum(np.floor(np.abs(scaled) / step), most).astype(np.int32)
     return Codes(
         magnitudes_RL=magnitudes,
         is_negative_RL=(scaled < 0) & (magnitudes > 0),
@@ -136,7 +136,7 @@ def decode_planes(
                 f"{exponents.tolist()[:8]}"
             )
         before = Codes(
-            magnitudes_RL=np.zeros(shape, np.int64),
+            magnitudes_RL=np.zeros(shape, np.int32),
             is_negative_RL=np.zeros(shape, np.bool_),
             exponent=int(exponents[0]),
             vector_exponents_R=exponents[1:],
@@ -240,9 +240,7 @@ def _range_decode(words: bytes, probabilities: Floats) -> NDArray[np.bool_]:
         )
     stream: Any = import_module("constriction").stream
     decoder: Any = stream.queue.RangeDecoder(np.frombuffer(words, dtype="<u4").astype(np.uint32))
-    symbols: NDArray[np.int32] = decoder.decode(
-        stream.model.Bernoulli(perfect=True), probabilities
-    )
+    symbols: NDArray[np.int32] = decoder.decode(stream.model.Bernoulli(perfect=True), probabilities)
     return symbols.astype(np.bool_)
 
 
