@@ -1,6 +1,10 @@
 """FLUX.2 klein on programs draws what its eager modules draw, and recompiles only when it must."""
 
-from dataclasses import dataclass, field, replace
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,7 +22,6 @@ from intonaco.families.registry import load_family, load_family_on_programs
 from intonaco.families.request import GenerateRequest
 from intonaco.pipelines.generate import generate
 from intonaco.programs.library import ProgramLibrary
-from intonaco.programs.spec import make_key
 from intonaco.programs.store import ArtifactStore
 from tests.support.comparison import assert_close
 from tests.support.tiny_flux2 import build_tiny_flux2
@@ -149,83 +152,6 @@ def test_a_family_without_programs_is_refused(tiny_flux2_folder, store):
         load_family_on_programs(checkpoint, library, precision="float32", device=CPU)
 
 
-@dataclass(frozen=True)
-class Serving:
-    """Everything that a person may set, at once; each test changes one."""
-
-    seed: int = 5
-    prompt: str = "a tall girl"
-    num_steps: int = 2
-    weights_seed: int = 0
-    references: tuple[tuple[int, int], ...] = ((80, 80),)  # 25 tokens, in a bucket of 28
-    width: int = 64
-    precision: str = "float32"
-    group_size: int = 1
-    fingerprint: dict[str, str] = field(
-        default_factory=lambda: {"backend": "b", "torch": "1", "instruction_set": "avx"}
-    )
-
-    def program_of_a_single_block_group(self, folder, store) -> str:
-        """Draw with these settings, and return the digest of the group's program."""
-        family = load(folder, store, precision=self.precision, group_size=self.group_size)
-        if self.precision == "float32":
-            references = tuple(picture(*size) for size in self.references)
-            generate(
-                family,
-                make_request(
-                    seed=self.seed,
-                    prompt=self.prompt,
-                    num_steps=self.num_steps,
-                    width=self.width,
-                    references=references,
-                ),
-            )
-        shape = PictureShape(size=(self.width, 64), reference_sizes=self.references)
-        specs = picture_specs(family, shape)
-        (spec,) = {s.component: s for s in specs if "single" in s.component}.values()
-        return make_key(spec, self.fingerprint).digest
-
-
-FINGERPRINT = {"backend": "b", "torch": "1", "instruction_set": "avx"}
-RECOMPILES = [
-    ({"seed": 6}, 0),
-    ({"prompt": "a tall girl with red hair and a blue hat"}, 0),
-    ({"num_steps": 3}, 0),
-    ({"weights_seed": 1}, 0),
-    ({"references": ((64, 112),)}, 0),  # 28 tokens: the same bucket
-    ({"references": ((112, 64),)}, 0),
-    ({"references": ((128, 64),)}, 1),
-    ({"references": ((64, 64), (64, 64))}, 1),
-    ({"references": ()}, 1),
-    ({"width": 80}, 1),
-    ({"precision": "bfloat16"}, 1),
-    ({"precision": "w8a16"}, 1),
-    ({"precision": "w8a8"}, 1),
-    ({"group_size": 2}, 1),
-    ({"fingerprint": {**FINGERPRINT, "backend": "c"}}, 1),
-    ({"fingerprint": {**FINGERPRINT, "torch": "2"}}, 1),
-    ({"fingerprint": {**FINGERPRINT, "instruction_set": "avx512"}}, 1),
-]
-
-
-@pytest.fixture(scope="module")
-def checkpoints(tiny_flux2_folder, tmp_path_factory):
-    other = build_tiny_flux2(tmp_path_factory.mktemp("other") / "tiny-flux2", seed=1)
-    return {0: tiny_flux2_folder, 1: other}
-
-
-@pytest.mark.parametrize(("change", "num_recompiles"), RECOMPILES)
-def test_each_setting_recompiles_a_block_group_never_or_once(
-    checkpoints, store, change, num_recompiles
-):
-    before, after = Serving(), replace(Serving(), **change)
-    digests = [
-        serving.program_of_a_single_block_group(checkpoints[serving.weights_seed], store)
-        for serving in (before, after)
-    ]
-    assert len(set(digests)) - 1 == num_recompiles
-
-
 def test_one_reference_and_two_of_the_same_total_length_share_a_program(tiny_flux2_folder, store):
     family = load(tiny_flux2_folder, store)
     denoisers = []
@@ -273,9 +199,10 @@ def test_a_restart_compiles_nothing(compiled, tiny_flux2_folder, store):
     assert torch.equal(actual.latents, expected.latents)
 
 
-def test_other_weights_need_no_compiling(compiled, checkpoints, store):
-    family = load(checkpoints[1], store, backend="inductor", may_compile=False)
-    other = load_family(read_checkpoint(checkpoints[1]), dtype=torch.float32, device=CPU)
+def test_other_weights_need_no_compiling(compiled, tmp_path, store):
+    other_folder = build_tiny_flux2(tmp_path / "tiny-flux2", seed=1)
+    family = load(other_folder, store, backend="inductor", may_compile=False)
+    other = load_family(read_checkpoint(other_folder), dtype=torch.float32, device=CPU)
     actual, expected = (generate(one, make_request(num_steps=1)) for one in (family, other))
     assert_close(
         actual.latents,
@@ -283,3 +210,48 @@ def test_other_weights_need_no_compiling(compiled, checkpoints, store):
         atol=2e-5 * expected.latents.abs().max().item(),
         why="as for the first checkpoint",
     )
+
+
+SERVE_ELSEWHERE = """
+import sys
+from pathlib import Path
+import torch
+from intonaco.backends.registry import make_backend
+from intonaco.families.checkpoint import read_checkpoint
+from intonaco.families.flux2_programs import load_flux2_programs
+from intonaco.families.request import GenerateRequest
+from intonaco.pipelines.generate import generate
+from intonaco.programs.library import ProgramLibrary
+from intonaco.programs.store import ArtifactStore
+
+backend = make_backend("inductor")
+assert not backend.probe_compiler().is_available
+library = ProgramLibrary(
+    store=ArtifactStore(Path(sys.argv[2])), backend=backend, may_compile=False
+)
+family = load_flux2_programs(
+    read_checkpoint(Path(sys.argv[1])), library,
+    precision="float32", device=torch.device("cpu"), group_size=1,
+)
+request = GenerateRequest(
+    prompt="a tall girl with red hair", seed=5, width=64, height=64, num_steps=2
+)
+generate(family, request).image.save(sys.argv[3])
+print("torch._inductor.codecache" in sys.modules)
+"""
+
+
+def test_a_copied_store_serves_where_there_is_no_compiler(
+    compiled, tiny_flux2_folder, store, tmp_path
+):
+    copy = shutil.copytree(store.root, tmp_path / "copy")
+    result = subprocess.run(
+        [sys.executable, "-c", SERVE_ELSEWHERE, tiny_flux2_folder, copy, tmp_path / "drawn.png"],
+        env={**os.environ, "CXX": "/no/such/compiler"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (result.returncode, result.stdout.strip()) == (0, "False"), result.stderr[-2000:]
+    with Image.open(tmp_path / "drawn.png") as drawn:
+        assert drawn.tobytes() == generate(compiled, make_request()).image.tobytes()
