@@ -1,4 +1,8 @@
-"""`intonaco demo`: pictures from words, edits, try-on and face swap, with a contact sheet."""
+"""`intonaco demo`: pictures from words, edits of them, and the same edits over a slow link.
+
+Draws everything that a plan names, lays it out on a contact sheet, then streams the edits privately
+from a store on this machine (`demo_streaming`) and writes one page that tells of it (`demo_pages`).
+"""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -9,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from intonaco.cli import drawing, options
+from intonaco.cli.demo_catalog import Studio, streamable
 from intonaco.cli.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -21,6 +26,8 @@ if TYPE_CHECKING:
     from intonaco.quality.report import Row
 
 SHEET_FILE = "contact-sheet.png"
+REPORT_FILE = "report.html"
+CATALOG_FOLDER = "catalog"
 NUM_COLUMNS = 3
 TILE_WIDTH_PX = 288
 
@@ -39,12 +46,17 @@ Assets = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """One picture of the demo, where it is, and how it came to be."""
+    """One picture of the demo, where it is, and how it came to be.
+
+    Attributes:
+        seconds: from the request to the picture.
+    """
 
     picture: "Picture"
     path: Path
     title: str
     prompt: str
+    seconds: float
 
 
 def demo(
@@ -54,12 +66,15 @@ def demo(
     json: options.IsJson = False,
     debug: options.IsDebug = False,
 ) -> None:
-    """Show all of it: pictures from words, an edit, a try-on, a face swap, one contact sheet.
+    """Show all of it: pictures from words, an edit, a try-on, a face swap, and private edits.
 
     Examples:
 
         intonaco demo
         intonaco demo --output somewhere --json
+
+    The edits are drawn twice: computing every token, and with the state of a template streaming in
+    from a store on this machine over an emulated 5G link. OUTPUT/report.html shows both side by side.
     """
     terminal = Terminal(is_json=json, is_debug=debug)
     with terminal.reporting():
@@ -74,7 +89,12 @@ def demo(
             drawn = draw_all(progress, loaded, plan, folder, output)
         sheet = output / SHEET_FILE
         drawing.save_png(lay_out(plan, drawn, folder), sheet)
-        _report(terminal, drawn, sheet, seconds=time.monotonic() - start_s)
+        _report_drawn(terminal, drawn)
+        studio = Studio(
+            terminal=terminal, model=loaded, assets=folder, catalog=output / CATALOG_FOLDER
+        )
+        streamed = _stream(studio, plan, drawn, output)
+        _report(terminal, drawn, sheet, streamed, seconds=time.monotonic() - start_s)
 
 
 def draw_all(
@@ -83,13 +103,17 @@ def draw_all(
     """Draw and save everything in `plan`, pictures first; return it in the plan's order."""
     drawn: dict[str, Drawn] = {}
     for index, item in enumerate(plan.pictures):
+        began_at = time.monotonic()
         picture = model.generate(
             item.prompt, seed=item.seed, progress=progress.of_picture(index, item.name)
         )
-        drawn[item.name] = _save(picture, output / f"{item.name}.png", "words", item.prompt)
+        path = output / f"{item.name}.png"
+        drawn[item.name] = _save(picture, path, "words", item.prompt, began_at)
     for index, edit in enumerate(plan.edits, start=len(plan.pictures)):
+        began_at = time.monotonic()
         picture = _draw_edit(model, edit, drawn, folder, progress, index)
-        drawn[edit.name] = _save(picture, output / f"{edit.name}.png", edit.title, edit.prompt)
+        path = output / f"{edit.name}.png"
+        drawn[edit.name] = _save(picture, path, edit.title, edit.prompt, began_at)
     return tuple(drawn.values())
 
 
@@ -139,9 +163,30 @@ def _template_path(edit: "DrawnEdit", drawn: Mapping[str, Drawn], folder: Path) 
     return folder / str(edit.template_file)
 
 
-def _save(picture: "Picture", path: Path, title: str, prompt: str) -> Drawn:
+def _save(picture: "Picture", path: Path, title: str, prompt: str, began_at: float) -> Drawn:
+    seconds = time.monotonic() - began_at
     picture.save(path, receipt_beside=True)
-    return Drawn(picture=picture, path=path, title=title, prompt=prompt)
+    return Drawn(picture=picture, path=path, title=title, prompt=prompt, seconds=seconds)
+
+
+def _stream(
+    studio: Studio, plan: "DemoPlan", drawn: Sequence[Drawn], output: Path
+) -> dict[str, object]:
+    """Stream the plan's edits, write the report; return fields for a machine, empty without edits."""
+    from intonaco.cli.demo_pages import as_json, compare, write_report
+    from intonaco.cli.demo_streaming import stream_all
+
+    if not streamable(plan):
+        return {}
+    images = {item.path.stem: item.picture.image for item in drawn}
+    streamed = stream_all(studio, plan, images)
+    for one in streamed.edits:
+        one.result.picture.save(output / f"streamed-{one.edit.name}.png", receipt_beside=True)
+    seconds = {item.path.stem: item.seconds for item in drawn}
+    compared = compare(streamed, images=images, seconds=seconds)
+    report = output / REPORT_FILE
+    write_report(report, studio, plan, streamed, compared, images=images)
+    return {"report": str(report), **as_json(streamed, compared)}
 
 
 def _edit_row(edit: "DrawnEdit", drawn: Mapping[str, Drawn], folder: Path) -> "Row":
@@ -163,7 +208,7 @@ def _edit_row(edit: "DrawnEdit", drawn: Mapping[str, Drawn], folder: Path) -> "R
     return Row(heading=edit.title, tiles=tuple(tiles))
 
 
-def _report(terminal: Terminal, drawn: Sequence[Drawn], sheet: Path, *, seconds: float) -> None:
+def _report_drawn(terminal: Terminal, drawn: Sequence[Drawn]) -> None:
     for item in drawn:
         for warning in item.picture.warnings:
             terminal.warn(f"{item.path.name}: {warning}")
@@ -175,13 +220,26 @@ def _report(terminal: Terminal, drawn: Sequence[Drawn], sheet: Path, *, seconds:
             f"{item.path!s:{width}}  {item.title:{title_width}}  {draw_s:5.2f} s  {item.prompt}"
         )
     terminal.say("")
-    terminal.say(f"all of it on one page: {sheet}")
+
+
+def _report(
+    terminal: Terminal,
+    drawn: Sequence[Drawn],
+    sheet: Path,
+    streamed: Mapping[str, object],
+    *,
+    seconds: float,
+) -> None:
+    terminal.say(f"all pictures on one page: {sheet}")
     terminal.say(f"{len(drawn)} pictures with receipts in {seconds:.0f} s; draw one again:")
     terminal.say(f"  intonaco replay {drawn[0].path}")
+    if streamed:
+        terminal.say(f"the private edits, told on one page: open {streamed['report']} in a browser")
     terminal.result(
         {
             "contact_sheet": str(sheet),
             "seconds": round(seconds, 3),
             "pictures": [drawing.as_json(item.picture, item.path) for item in drawn],
+            **streamed,
         }
     )

@@ -1,4 +1,7 @@
-"""`intonaco demo` on a tiny checkpoint: every picture, its receipt, one sheet, one table."""
+"""`intonaco demo` on a tiny checkpoint: every picture, its receipt, one sheet, one table.
+
+Its edits are of pictures in files, which are not streamed; tests/process/test_demo.py streams.
+"""
 
 import json
 
@@ -20,7 +23,7 @@ PLAN = {
             "title": "Edit by words",
             "prompt": "a boy with a hat",
             "seed": 3,
-            "template_picture": "boy",
+            "template_file": "template.png",
             "mask_file": "mask.png",
         },
         {
@@ -71,7 +74,7 @@ def test_the_demo_says_what_it_drew_and_where(run, assets, tiny_flux2_folder):
         "out/by-words.png",
         "out/try-on.png",
     ]
-    assert "all of it on one page: out/contact-sheet.png" in out
+    assert "all pictures on one page: out/contact-sheet.png" in out
 
 
 def test_the_demo_with_json_prints_one_object(run, assets, tiny_flux2_folder):
@@ -100,3 +103,15 @@ def test_the_built_in_plan_and_its_files_are_whole():
     plan = read_plan(Path(intonaco.__file__).parent / "assets" / "demo")
     assert len(plan.pictures) >= 4
     assert sum(bool(edit.reference_files) for edit in plan.edits) >= 2
+
+
+def test_the_built_in_plan_streams_every_edit_from_two_templates():
+    from pathlib import Path
+
+    import intonaco
+    from intonaco.cli.demo_catalog import key_of, streamable
+    from intonaco.cli.demo_plan import read_plan
+
+    plan = read_plan(Path(intonaco.__file__).parent / "assets" / "demo")
+    assert streamable(plan) == plan.edits
+    assert len({key_of(edit) for edit in plan.edits}) == 2
