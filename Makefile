@@ -19,7 +19,7 @@ $(STAMP): pyproject.toml constraints.txt scripts/setup
 	@scripts/setup "$(VENV)" "$(PYTHON)"
 	@touch $@
 
-demo: setup ## Draw, edit, try on and swap faces into out/
+demo: setup ## Draw, edit, and edit privately over an emulated link, into out/
 	@$(VENV)/bin/intonaco demo --output out
 
 test: setup ## Run the tests
