@@ -296,6 +296,9 @@ class NetworkProcess:
                 bytes_per_s=client.controller.rate.bytes_per_s,
                 num_bytes=client.num_bytes,
                 levels=tuple(map(holdings.level, range(holdings.table.num_shards))),
+                bases=tuple(
+                    file.num_verified_bytes for file in (self._files.bases if self._files else ())
+                ),
                 trouble=client.troubles[-1] if client.troubles else "",
             )
         )

@@ -2,7 +2,8 @@
 
 The network's process receives. A thread here settles each shard shortly before its turn, with the
 prefix that is there by then, and reconstructs it; the model executes and takes what is ready. The
-three overlap: a shard is cut at its deadline, so the model never waits for more than a floor.
+three overlap: a shard is cut at its deadline, in transfer and in decoding, so the model never waits
+for more than a floor. Between two shards the thread decodes what has arrived for later ones.
 
     shard    asked -> settled (run | borrow) -> reconstructed -> running -> ended
                    -> dense: the state is gone, from this step on the model computes everything
@@ -11,10 +12,11 @@ three overlap: a shard is cut at its deadline, so the model never waits for more
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
+from intonaco.device.decoding import Decoding
 from intonaco.device.link import TemplateLink
 from intonaco.errors import (
     IntonacoError,
@@ -94,12 +96,14 @@ class StreamedSource:
         self._sizes = link.manifest.sizes
         self._groups = self._sizes.block_groups
         self._pack = PackSource(link.manifest)
+        self._decoding = Decoding(link, self._pack)
         self._start_at = start_at
         self._late = late
         self._clock = clock
         self._changed = threading.Condition()
         self._settled: dict[int, _Settled] = {}
         self._held: dict[int, dict[int, BlockState]] = {}
+        self._read_s = 0.0
         self._reached = -1
         self._is_closed = False
         self._is_stopped = False
@@ -239,14 +243,17 @@ class StreamedSource:
 
     def _wait_turn(self, shard: int) -> bool:
         """Wait until one reconstruction before `shard` is needed; return False if the edit ended."""
-        with self._changed:
-            while not self._is_closed and self._reached < shard:
-                due_at = self._due_at(shard)
-                left = LOOK_S if due_at is None else due_at - self._clock()
-                if left <= 0:
-                    return True
-                self._changed.wait(min(left, LOOK_S))
-            return not self._is_closed
+        while not self._is_closed and self._reached < shard:
+            due_at = self._due_at(shard)
+            left = LOOK_S if due_at is None else due_at - self._clock()
+            if left <= 0:
+                return True
+            if self._decoding.ahead():
+                continue
+            with self._changed:
+                if not self._is_closed and self._reached < shard:
+                    self._changed.wait(min(left, LOOK_S))
+        return not self._is_closed
 
     def _due_at(self, shard: int) -> float | None:
         """Return when to settle `shard`, None while the shard before it has not begun."""
@@ -261,16 +268,20 @@ class StreamedSource:
         step, group = divmod(shard, len(self._groups))
         try:
             started = self._link.start(shard, within_s=self._late.give_up_s)
-            began_at = self._clock()
             blocks = self._blocks(started, step, group)
-            measured = self._clock() - began_at
-            self.times.reconstruct_s[shard] = measured
         except (StreamingError, PackError) as error:
             # The link itself is gone, or its bytes make no state: as if nothing more came.
             self.troubles.append(str(error))
             return self._without_link(shard, step, group, error)
         self._held[group] = blocks
-        return _Settled(started=started, blocks=blocks)
+        return _Settled(started=self._as_decoded(started, group), blocks=blocks)
+
+    def _as_decoded(self, started: Started, group: int) -> Started:
+        """Return `started` with what of its basis was decoded in time."""
+        num_bytes = self._pack.num_verified_bytes(None, group)
+        if started.word != "run" or num_bytes >= started.basis_bytes:
+            return started
+        return replace(started, basis_bytes=num_bytes, is_cut=True)
 
     def _without_link(self, shard: int, step: int, group: int, error: IntonacoError) -> _Settled:
         """A step that began is finished with the state of the step before; none begins so."""
@@ -284,18 +295,35 @@ class StreamedSource:
         )
 
     def _blocks(self, started: Started, step: int, group: int) -> dict[int, BlockState]:
-        """Return keys and values of the group's blocks from the prefixes that `started` names."""
+        """Return keys and values of the group's blocks from the prefixes that `started` names.
+
+        What cannot be decoded by the shard's turn is left for the next step of the same blocks: a
+        prefix of a prefix decodes as well.
+        """
         if started.word == "borrow":
             return self._held[group]
         if started.word != "run":
             return {}
-        self._feed(None, group, started.basis_bytes)
-        self._feed(step, group, started.coefficient_bytes)
-        return {block: self._pack.read(step, block) for block in self._groups[group]}
-
-    def _feed(self, step: int | None, group: int, num_bytes: int) -> None:
+        began_at = self._clock()
         manifest = self._link.manifest
-        record = manifest.bases[group] if step is None else manifest.coefficients[step][group]
-        have = self._pack.num_verified_bytes(step, group)
-        if num_bytes > have:
-            self._pack.feed(step, group, self._link.read_range(record, have, num_bytes))
+        self._decoding.up_to(
+            None, group, min(started.basis_bytes, manifest.bases[group].floor_bytes)
+        )
+        self._decoding.up_to(step, group, started.coefficient_bytes)
+        floor_s = self._clock() - began_at
+        turn_at = self._turn_at(started.shard)
+        while self._clock() + self._read_s < turn_at:
+            if not self._decoding.one_slice(group, started.basis_bytes):
+                break
+        reading_at = self._clock()
+        blocks = {block: self._pack.read(step, block) for block in self._groups[group]}
+        self._read_s = self._clock() - reading_at
+        self.times.reconstruct_s[started.shard] = floor_s + self._read_s
+        return blocks
+
+    def _turn_at(self, shard: int) -> float:
+        """Return when `shard` is expected to be needed; the past where that is now."""
+        began_at = self.times.begun_at.get(shard - 1)
+        if shard and began_at is not None:
+            return began_at + self.times.run_s[shard - 1]
+        return self._start_at if shard == 0 else 0.0

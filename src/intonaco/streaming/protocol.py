@@ -132,6 +132,7 @@ class Progress:
 
     Attributes:
         levels: per shard, what has arrived; None below the floor.
+        bases: per group, how long the verified prefix of its basis file is.
         trouble: the last thing that went wrong on the link, "" if nothing did.
     """
 
@@ -139,6 +140,7 @@ class Progress:
     bytes_per_s: float
     num_bytes: int
     levels: tuple[int | None, ...]
+    bases: tuple[int, ...]
     trouble: str
 
 
