@@ -27,6 +27,8 @@ SCHEMA_VERSION = 1
 MAX_MANIFEST_BYTES = 8 << 20
 MAX_CUTS = 4096
 MAX_SIDE_TOKENS = 4096
+MAX_UNIT_VALUES = 1 << 27
+"""Keys or values of one step and block, N x d: 512 MiB as float32."""
 HASH_DIGITS_IN_NAME = 16
 FILE_NAME = re.compile(r"[a-z0-9-]{1,60}\.([0-9a-f]{16})\.(png|itn|json)")
 
@@ -161,6 +163,12 @@ class StateSizes(Strict):
         chain = [block for group in self.block_groups for block in group]
         if len(chain) > MAX_BLOCKS or chain != list(range(len(chain))):
             raise ValueError("block_groups must list the blocks 0, 1, 2, ... once and in order")
+        # Files are short beside what they decode to, so only the sizes can bound a reader's memory.
+        if self.num_rows * self.width > MAX_UNIT_VALUES:
+            raise ValueError(
+                f"num_rows x width must be at most {MAX_UNIT_VALUES}, got "
+                f"{self.num_rows * self.width}"
+            )
         return self
 
     @property

@@ -85,6 +85,10 @@ HOSTILE = {
     "num_rows, a text": ("sizes.num_rows", "12"),
     "block_groups": ("sizes.block_groups", [[0, 2], [1]]),
     "width": ("sizes.width", 0),
+    "num_rows x width": (
+        "sizes",
+        {"num_steps": 2, "num_rows": 1 << 20, "width": 1 << 16, "block_groups": [[0]]},
+    ),
     "edited": ("tokens.edited", "f0"),
     "edited filled": ("tokens.edited", "f00001"),
     "rows": ("tokens.rows", 1 << 30),
