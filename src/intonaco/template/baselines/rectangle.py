@@ -104,12 +104,13 @@ def factorize_unit(
     signs = np.sign(basis_Rd[np.arange(kept), np.abs(basis_Rd).argmax(axis=1)])
     basis_Rd = basis_Rd * signs[:, None]
     coefficients_RN = (centred @ basis_Rd.T).T
+    equal_d: Floats = np.ones(matrix.shape[1])
     return RectangleUnit(
         mean_d=mean_d,
         weight_sum=float(row_weights_N.sum()),
         squared_singular_values=singular**2,
         coefficients={b: quantize(coefficients_RN, row_weights_N, bits=b) for b in bits},
-        basis={b: quantize(basis_Rd, np.ones(basis_Rd.shape[1]), bits=b) for b in bits},
+        basis={b: quantize(basis_Rd, equal_d, bits=b) for b in bits},
     )
 
 
