@@ -94,7 +94,7 @@ def factorize_unit(
 ) -> RectangleUnit:
     """Factorize one unit and quantize its leading components at each of the widths `bits`."""
     matrix = matrix_Nd.astype(np.float64)
-    mean_d = row_weights_N @ matrix / row_weights_N.sum()
+    mean_d: Floats = row_weights_N @ matrix / row_weights_N.sum()
     centred = matrix - mean_d
     _, singular, right = np.linalg.svd(
         np.sqrt(row_weights_N)[:, None] * centred, full_matrices=False
@@ -104,7 +104,7 @@ def factorize_unit(
     signs = np.sign(basis_Rd[np.arange(kept), np.abs(basis_Rd).argmax(axis=1)])
     basis_Rd = basis_Rd * signs[:, None]
     coefficients_RN = (centred @ basis_Rd.T).T
-    equal_d: Floats = np.ones(matrix.shape[1])
+    equal_d = np.full(len(mean_d), 1.0, dtype=np.float64)
     return RectangleUnit(
         mean_d=mean_d,
         weight_sum=float(row_weights_N.sum()),
