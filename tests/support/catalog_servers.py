@@ -82,7 +82,7 @@ def nginx_server(root: Path, scratch: Path) -> Iterator[str]:
 @contextlib.contextmanager
 def object_server(root: Path) -> Iterator[str]:
     """Put `root` into a bucket of an S3-compatible server; yield the bucket's URL."""
-    pytest.importorskip("moto", reason="moto is not installed: pip install 'intonaco[dev]'")
+    pytest.importorskip("moto", reason="moto is not installed: pip install 'moto[s3,server]'")
     import httpx
 
     port = free_port()

@@ -209,7 +209,7 @@ def _object_reader(url: str) -> Callable[[str, int, int], tuple[bytes, str]]:
     except (ImportError, ValueError) as error:
         raise StoreError(
             f"store {url} cannot be used here ({error}); http(s)://, file:// and folders always "
-            "work, s3:// needs pip install 'intonaco[s3]'"
+            "work, s3:// needs pip install s3fs"
         ) from None
     files, root = found
 
