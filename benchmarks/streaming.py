@@ -25,6 +25,7 @@ from benchmarks._streaming_inputs import (
 )
 from benchmarks._streaming_plots import draw, over_time
 from benchmarks._streaming_simulation import (
+    Case,
     Edit,
     cases,
     figures,
@@ -33,10 +34,11 @@ from benchmarks._streaming_simulation import (
     our_plan,
     streamed,
 )
-from intonaco.streaming.settings import StreamSettings
+from intonaco.streaming.settings import EditPlan, StreamSettings
 from intonaco.streaming.traces import SYNTHETIC_LINKS, Trace, synthesize_trace
 
 Result = dict[str, object]
+REQUIRED = ("ours", "dense", "intq", "cachegen", "cachegen_stored_levels")
 
 
 def main() -> None:
@@ -76,6 +78,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--quality", type=Path, default=QUALITY_FILE)
     parser.add_argument("--traces", nargs="+", choices=list(TRACE_FILES), default=[*TRACE_FILES])
     parser.add_argument("--synthetic", action="store_true", help="links of the same kinds, made up")
+    parser.add_argument("--methods", nargs="+", help="these, and what ours is compared with")
     parser.add_argument("--no-oracle", action="store_true")
     parser.add_argument("--plots", type=Path, help="folder for PNGs")
     return parser.parse_args()
@@ -98,13 +101,26 @@ def _over_trace(device: Device, quality: Quality, trace: Trace, args: argparse.N
     num_shards = device.num_steps * len(device.groups)
     edits: dict[str, list[Edit]] = {}
     for name, method in methods(device, quality).items():
-        edits[name] = [method(case) for case in every]
+        if args.methods is None or name in args.methods or name in REQUIRED:
+            edits[name] = [method(case) for case in every]
     result: Result = {name: figures(found, num_shards) for name, found in edits.items()}
     plan = our_plan(device, quality)
+    if args.methods is not None and "ours_with_1s_head_start" not in args.methods:
+        return _with_comparisons(result, plan, every, edits, args)
     early = streamed(
         plan, StreamSettings(round_trip_s=ROUND_TRIP_S), encode_s=ENCODE_S, head_start_s=1.0
     )
     result["ours_with_1s_head_start"] = figures([early(case) for case in every], num_shards)
+    return _with_comparisons(result, plan, every, edits, args)
+
+
+def _with_comparisons(
+    result: Result,
+    plan: EditPlan,
+    every: list[Case],
+    edits: dict[str, list[Edit]],
+    args: argparse.Namespace,
+) -> tuple[Result, dict[str, list[Edit]]]:
     result.update(_compared(result))
     if not args.no_oracle:
         result.update(oracle_share(plan, every, edits["ours"]))

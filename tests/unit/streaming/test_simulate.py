@@ -13,12 +13,25 @@ from intonaco.streaming.methods import (
     simulate_token_chunks,
 )
 from intonaco.streaming.oracle import Oracle
-from intonaco.streaming.quality_curve import QualityCurve, edit_error, psnr_of
+from intonaco.streaming.quality_curve import (
+    QualityCurve,
+    StateSize,
+    edit_error,
+    psnr_of,
+    table_from_curve,
+)
 from intonaco.streaming.rate import RateSettings
 from intonaco.streaming.settings import StreamSettings
 from intonaco.streaming.simulate import simulate_edit
 from tests.support.comparison import assert_close
-from tests.support.streaming import ENCODE_S, KLEIN_BYTES, SHARD_RUN_S, klein_plan, steady_link
+from tests.support.streaming import (
+    CURVE,
+    ENCODE_S,
+    KLEIN_BYTES,
+    SHARD_RUN_S,
+    klein_plan,
+    steady_link,
+)
 
 PLAN = klein_plan()
 RUN_S = sum(PLAN.run_s)
@@ -187,3 +200,12 @@ def test_a_curve_that_rises_with_fewer_bytes_is_refused(ratios, psnr_db):
 def test_a_curve_is_not_extrapolated():
     curve = QualityCurve(ratios=(5.0, 50.0), psnr_db=(60.0, 40.0))
     assert [curve.psnr_at(ratio) for ratio in (1.0, 5.0, 50.0, 500.0)] == [60.0, 60.0, 40.0, 40.0]
+
+
+def test_steps_that_matter_more_have_more_of_the_table_s_error():
+    size = StateSize(fp16_bytes=1e9, num_steps=2, groups=(1, 3), basis_share=0.5)
+    table = table_from_curve(CURVE, size, floor_ratio=150.0, num_levels=3, step_shares=(0.1, 0.9))
+    errors = [shard.levels[0].error for shard in table.shards]
+    whole = CURVE.error_at(150.0)
+    shares = [0.1 / 4, 0.3 / 4, 0.9 / 4, 2.7 / 4]
+    assert_close([error / whole for error in errors], shares, atol=1e-12, why="products of floats")
