@@ -20,6 +20,7 @@ from intonaco.model import Model, load
 from intonaco.pipelines.receipt import read_receipt
 from intonaco.streaming.link import Fault
 from intonaco.streaming.protocol import EmulatedLink
+from intonaco.streaming.settings import StreamSettings
 from intonaco.template.build import BuildRequest, build_template
 from intonaco.template.catalog import Template
 from intonaco.template.loading import load_template
@@ -41,6 +42,9 @@ HEADER_LINES = (
     re.compile(rb'If-Range: "[0-9a-f]{64}"'),
 )
 # Slow enough that an edit of the tiny model is over long before all of its state has come.
+PATIENT_S = 60.0
+# The tiny template's files are far smaller than a slice that is worth a request elsewhere.
+SMALL_FILES = StreamSettings(smallest_slice_bytes=64)
 THIN = EmulatedLink(mbps=(0.2,), round_trip_s=0.01)
 
 
@@ -111,15 +115,26 @@ def dense_edit(studio: Studio):
 # What is drawn
 
 
+def complete(session: TemplateSession, **request) -> StreamedEdit:
+    """Edit until nothing is left to fetch; return the edit that found all of it on the device."""
+    num_shards = len(session.times.run_s)
+    for _ in range(20):
+        # Times that leave room for everything, whatever the machine does meanwhile.
+        session.times = replace(
+            session.times, run_s=(PATIENT_S,) * num_shards, encode_s=PATIENT_S, dense_step_s=1e6
+        )
+        edited = session.edit(**request)
+        if edited.stream.received_bytes == 0:
+            return edited
+    raise AssertionError("20 edits, and the last one still fetched something")
+
+
 def test_with_all_of_the_state_the_picture_is_that_of_a_local_edit(studio, url):
     with TemplateLink(url) as link:
-        session = TemplateSession(studio.model, link)
-        # What the first edit had no time for, the second and third find there.
-        for _ in range(3):
-            edited = session.edit(prompt=WORDS)
+        edited = complete(TemplateSession(studio.model, link, settings=SMALL_FILES), prompt=WORDS)
     assert edited.stream.flag == "coded"
-    if edited.stream.state_bytes == studio.template.manifest.state_bytes:
-        assert edited.picture.image.tobytes() == local_edit(studio).image.tobytes()
+    assert edited.stream.state_bytes == studio.template.manifest.state_bytes
+    assert edited.picture.image.tobytes() == local_edit(studio).image.tobytes()
 
 
 def test_pixels_outside_the_mask_are_the_templates_own_however_little_came(studio, url):
@@ -234,10 +249,8 @@ def test_different_requests_ask_the_store_for_the_same_things(studio, url):
     ):
         with recording_proxy(url) as proxy:
             with TemplateLink(proxy.url) as link:
-                session = TemplateSession(studio.model, link)
-                # Repeated until all is there: what is left to timing is in how many parts it comes.
-                for _ in range(3):
-                    session.edit(**request)
+                # What is left to timing is in how many parts it comes.
+                complete(TemplateSession(studio.model, link, settings=SMALL_FILES), **request)
             asked.append(covered(proxy.sent))
     assert asked[0] == asked[1] == asked[2]
 
