@@ -37,6 +37,7 @@ class EditStory:
         dense_s, streamed_s: from the request to the picture, on the machine that wrote the report.
         uncompressed_s: when the uncompressed state would have been here over the same link.
         stored_bytes: of the coded state at the store. used_bytes: of it, what the edit read.
+        num_shards: of the template; so many of them ran with state, num_run, cut ones included.
         flag: coded, degraded or dense-from-step-N.
         sent: one text per request, as it went over the wire.
     """
@@ -55,6 +56,7 @@ class EditStory:
     received_bytes: int
     used_bytes: int
     num_shards: int
+    num_run: int
     num_cut: int
     num_borrowed: int
     flag: str
@@ -131,18 +133,22 @@ def _section(index: int, story: EditStory) -> str:
 
 
 def _facts(story: EditStory) -> list[str]:
-    ratio = story.float16_bytes / max(1, story.received_bytes)
+    times_less = (
+        f", {story.float16_bytes / story.received_bytes:.0f} times less than"
+        if story.received_bytes
+        else " of"
+    )
     return [
-        f"{_megabytes(story.received_bytes)} MB came over the link, {ratio:.0f} times less than the "
+        f"{_megabytes(story.received_bytes)} MB came over the link{times_less} the "
         f"{_megabytes(story.float16_bytes)} MB of uncompressed state, which would have taken "
         f"{story.uncompressed_s:.1f} s over it. The store holds {_megabytes(story.stored_bytes)} MB; "
-        "any part from the front of each file can be used.",
+        f"the edit used {_megabytes(story.used_bytes)} MB of them.",
         f"{story.streamed_s:.2f} s from the request to the picture, {1000 * story.stall_s:.0f} ms of "
         f"it waiting for the link. Computing every token here: {story.dense_s:.2f} s.",
         f"{_decibels(story.psnr_db)} between the two pictures, over the part that may change; "
         "every pixel outside the mask is the template's own.",
-        f"{story.flag}: {explain_flag(story.flag)}. Of {story.num_shards} shards, {story.num_cut} "
-        f"were cut and {story.num_borrowed} borrowed.",
+        f"{story.flag}: {explain_flag(story.flag)}. Of {story.num_shards} shards {story.num_run} ran "
+        f"with state of their own, {story.num_cut} of them cut; {story.num_borrowed} borrowed.",
     ]
 
 

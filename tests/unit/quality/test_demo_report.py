@@ -31,6 +31,7 @@ STORY = EditStory(
     received_bytes=865_000,
     used_bytes=800_000,
     num_shards=24,
+    num_run=23,
     num_cut=3,
     num_borrowed=1,
     flag="degraded",
@@ -63,6 +64,11 @@ def test_equal_pictures_are_called_equal_and_not_infinite():
     page = _page(replace(STORY, psnr_db=math.inf))
     assert "<td>equal</td>" in page
     assert "inf dB" not in page
+
+
+def test_an_edit_that_received_nothing_is_told_without_a_ratio():
+    page = _page(replace(STORY, received_bytes=0))
+    assert "0.00 MB came over the link of the 8.65 MB of uncompressed state" in page
 
 
 def test_words_are_escaped():
