@@ -208,7 +208,9 @@ def batch(*, quick: bool) -> dict[str, Any]:
                 denoiser(inputs)
                 wall_ms[name].append(1000 * (time.perf_counter() - start))
                 processor_ms[name].append(1000 * (time.process_time() - start_processor))
+        alone, together = denoiser(single), denoiser(double)[:1]
     return {
+        "max_difference_in_a_batch": float((together - alone).abs().max()),
         "two_calls_over_one_call_of_two": ratio_of_two(wall_ms),
         "two_calls_over_one_call_of_two_processor_time": ratio_of_two(processor_ms),
         "step_ms_one": round(statistics.median(wall_ms["single"]), 2),
