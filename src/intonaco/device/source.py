@@ -42,6 +42,7 @@ class ShardRecord:
 
     Attributes:
         word: "run" with a prefix, "borrow" the step before, "dense" without state.
+        num_bytes: length of the two prefixes that it read.
         stall_s: how long the model waited for it.
     """
 
@@ -175,7 +176,7 @@ class StreamedSource:
                 group=group,
                 word=started.word,
                 level=started.level,
-                num_bytes=started.coefficient_bytes,
+                num_bytes=started.coefficient_bytes + started.basis_bytes,
                 is_cut=started.is_cut,
                 stall_s=self._clock() - reached_at,
             )
