@@ -94,7 +94,8 @@ def timeline_svg(timeline: Timeline) -> str:
     """Return an SVG element: rate and received bytes over time; below, a row per shard.
 
     A row's bar begins with the first usable bytes and darkens as more come; the red mark is where the
-    model took the shard. A bar left of its mark was early; no bar, or one after it, was late.
+    model took the shard. Arrivals are as fine as whoever noted them looked: a mark without a bar was
+    taken before the first look that found it.
     """
     frame = _Frame(timeline=timeline)
     parts = [
@@ -160,8 +161,8 @@ def _steps(frame: _Frame) -> list[str]:
         _text(
             LEFT,
             frame.rows_top - 12,
-            "shards: a bar from the first usable bytes, darker as more come; red, where the model "
-            "takes it",
+            "shards: a bar from the first usable bytes, darker as more come (noted every 100 ms); red, "
+            "where the model takes it",
         )
     ]
     for index, shard in enumerate(frame.timeline.shards):
@@ -177,13 +178,13 @@ def _shard(frame: _Frame, index: int) -> list[str]:
     shard = frame.timeline.shards[index]
     y = frame.row(index)
     ends_s = frame.timeline.end_s if shard.began_at_s is None else shard.began_at_s
-    edges = [*shard.arrivals, (ends_s, 0.0)]
+    # More of a shard may come after the model took it: basis bytes, which later steps share.
+    edges = [arrival for arrival in shard.arrivals if arrival[0] < ends_s] + [(ends_s, 0.0)]
     bars = [
         f'<rect x="{frame.x(begin):.1f}" y="{y:.1f}" '
         f'width="{frame.x(end) - frame.x(begin):.1f}" height="{ROW_HEIGHT - 2}" '
         f'fill="{LINK}" fill-opacity="{0.2 + 0.8 * share:.2f}"/>'
         for (begin, share), (end, _) in pairwise(edges)
-        if end > begin
     ]
     if shard.began_at_s is None:
         return bars
@@ -197,8 +198,7 @@ def _shard(frame: _Frame, index: int) -> list[str]:
 
 
 def _story(shard: ShardTrack) -> str:
-    share = max((share for _, share in shard.arrivals), default=0.0)
-    how = WORDS_OF_STARTS.get(shard.word, f"run with {100 * share:.0f} % of its levels")
+    how = WORDS_OF_STARTS.get(shard.word, "run with what was ready")
     cut = ", cut at its deadline" if shard.is_cut else ""
     return f"step {shard.step + 1}, block group {shard.group + 1}: {how}{cut}"
 

@@ -100,7 +100,10 @@ def explain_flag(flag: str) -> str:
     if flag == "coded":
         return "all state that was asked for came in time"
     if flag == "degraded":
-        return "some state came late: it was cut short, or borrowed from the step before"
+        return (
+            "some state was not received or decoded in time: the model took what was ready, or that "
+            "of the step before"
+        )
     step = flag.rpartition("-")[2]
     return f"the state stayed away: from step {step} on every token was computed here"
 

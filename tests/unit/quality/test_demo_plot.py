@@ -5,7 +5,12 @@ from xml.etree import ElementTree
 from intonaco.quality.demo_plot import MARK, ShardTrack, Timeline, timeline_svg
 
 EARLY = ShardTrack(
-    step=0, group=0, arrivals=[(0.1, 0.5), (0.2, 1.0)], began_at_s=0.4, word="run", is_cut=True
+    step=0,
+    group=0,
+    arrivals=[(0.1, 0.5), (0.2, 0.75), (0.6, 1.0)],
+    began_at_s=0.4,
+    word="run",
+    is_cut=True,
 )
 DENSE = ShardTrack(step=1, group=0, arrivals=[], began_at_s=None, word="dense", is_cut=False)
 TIMELINE = Timeline(
@@ -45,10 +50,10 @@ def test_only_a_shard_that_ran_with_state_is_marked():
     marks = [part for part in _parts(TIMELINE, "rect") if part.get("fill") == MARK]
     assert len(marks) == 1
     (title,) = marks[0]
-    assert title.text == "step 1, block group 1: run with 100 % of its levels, cut at its deadline"
+    assert title.text == "step 1, block group 1: run with what was ready, cut at its deadline"
 
 
-def test_bars_of_a_shard_end_where_the_model_took_it():
+def test_bars_of_a_shard_end_where_the_model_took_it_also_if_more_came_later():
     bars = [part for part in _parts(TIMELINE, "rect") if part.get("height") == "5"]
     (mark,) = [part for part in _parts(TIMELINE, "rect") if part.get("fill") == MARK]
     ends = float(bars[-1].get("x")) + float(bars[-1].get("width"))
