@@ -21,7 +21,7 @@ from intonaco.streaming.store import PIECE_BYTES, Piece, RangeRequest
 
 MAX_HEAD_BYTES = 16_384
 CONNECT_S = 5.0
-STATUS_LINE = re.compile(rb"HTTP/1\.[01] (\d{3})(?: |$)")
+STATUS_LINE = re.compile(rb"HTTP/(1\.[01]) (\d{3})(?: |$)")
 CONTENT_RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(?:\d{1,18}|\*)")
 USER_AGENT = "intonaco"
 
@@ -67,9 +67,13 @@ class HttpStore:
 
     async def connect(self) -> "HttpConnection":
         """Return a new connection. Raises StoreLostError within CONNECT_S."""
+        return HttpConnection(self, *await self.open_streams())
+
+    async def open_streams(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Return both ends of a new connection. Raises StoreLostError within CONNECT_S."""
         try:
             async with asyncio.timeout(CONNECT_S):
-                reader, writer = await asyncio.open_connection(
+                return await asyncio.open_connection(
                     self.host,
                     self.port,
                     limit=MAX_HEAD_BYTES,
@@ -83,7 +87,6 @@ class HttpStore:
             raise StoreLostError(
                 f"{self.url} cannot be reached ({error}); check the URL and the network"
             ) from None
-        return HttpConnection(self, reader, writer)
 
 
 @dataclass(slots=True)
@@ -92,6 +95,7 @@ class _Open:
 
     name: str
     request: RangeRequest | None
+    text: str
     sent_at: float
     was_idle: bool
     left: int = -1
@@ -101,7 +105,13 @@ class _Open:
 @dataclass(slots=True)
 class _Head:
     status: int
+    version: bytes = b"1.1"
     headers: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def ends_connection(self) -> bool:
+        word = self.headers.get("connection", "").lower()
+        return word == "close" or (self.version == b"1.0" and word != "keep-alive")
 
     def length(self) -> int:
         text = self.headers.get("content-length", "")
@@ -193,9 +203,16 @@ class HttpConnection:
                 lines.append(f"If-Range: {request.tag}")
         text = "\r\n".join([*lines, "", ""])
         opened = _Open(
-            name=name, request=request, sent_at=time.monotonic(), was_idle=not self._open
+            name=name,
+            request=request,
+            text=text,
+            sent_at=time.monotonic(),
+            was_idle=not self._open,
         )
         self._open.append(opened)
+        await self._write(text)
+
+    async def _write(self, text: str) -> None:
         self._sent.append(text)
         try:
             self._writer.write(text.encode("ascii"))
@@ -206,9 +223,9 @@ class HttpConnection:
     async def _begin(self, current: _Open) -> None:
         """Read the head of the answer to `current` and check that it is what was asked for."""
         if self._ends_after_answer:
-            raise self._lost("was closed by the server between two requests")
+            await self._renew()
         head = parse_head(await self._read_head())
-        self._ends_after_answer = head.headers.get("connection", "").lower() == "close"
+        self._ends_after_answer = head.ends_connection
         self._check_status(head, current)
         current.tag = head.headers.get("etag", "")
         current.left = head.length()
@@ -216,6 +233,14 @@ class HttpConnection:
             raise self._wrong(current, "has no length")
         if current.request is not None:
             self._check_range(head, current, current.request)
+
+    async def _renew(self) -> None:
+        """Connect again and repeat what is open: this server takes one request a connection."""
+        self._writer.close()
+        self._reader, self._writer = await self._store.open_streams()
+        self._ends_after_answer = False
+        for opened in self._open:
+            await self._write(opened.text)
 
     async def _read_head(self) -> bytes:
         try:
@@ -274,7 +299,7 @@ def parse_head(content: bytes) -> _Head:
     match = STATUS_LINE.match(first)
     if match is None:
         raise StoreAnswerError(f"no HTTP/1.1 answer: {first[:60]!r}; check the URL")
-    head = _Head(status=int(match[1]))
+    head = _Head(status=int(match[2]), version=match[1])
     for line in rest:
         name, _, value = line.partition(b":")
         head.headers[name.decode("latin-1").lower()] = value.strip().decode("latin-1")
