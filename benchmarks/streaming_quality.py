@@ -48,11 +48,13 @@ class Prepared:
     packed: Template
 
 
-def prepare(model: Model, seed: int, catalog: Path) -> Prepared:
+def prepare(model: Model, seed: int, catalog: Path, *, num_profiling: int = 5) -> Prepared:
     doll = doll_of(seed)
     picture, mask = draw_doll(doll), mask_picture(doll.place, 64, 176)
     family = model.editable_family()
-    profiling = [caption(wear(doll, doll_of(seed + 500 + k), CLOTHES)) for k in range(3)]
+    profiling = [
+        caption(wear(doll, doll_of(seed + 500 + k), CLOTHES)) for k in range(min(3, num_profiling))
+    ]
     request = BuildRequest(
         picture=picture,
         mask_HW=np.asarray(mask) > 127,
@@ -60,6 +62,7 @@ def prepare(model: Model, seed: int, catalog: Path) -> Prepared:
         seed=seed % 1000,
         num_steps=model.defaults.num_steps,
         profiling_prompts=profiling,
+        num_profiling=num_profiling,
     )
     captured = capture(family, request, model_digest=model.digest)
     coded = code(captured, block_groups=block_groups(state_runs(family).stack_sizes))

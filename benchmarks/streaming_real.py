@@ -59,7 +59,7 @@ def main() -> None:
     model = intonaco.load()
     result: dict[str, object] = {"num_starts": args.starts, "round_trip_s": ROUND_TRIP_S}
     with tempfile.TemporaryDirectory() as folder:
-        one = prepare(model, TEMPLATE_SEED, Path(folder) / "catalog")
+        one = prepare(model, TEMPLATE_SEED, Path(folder) / "catalog", num_profiling=1)
         prompt = caption(wear(one.doll, doll_of(TEMPLATE_SEED + 700), CLOTHES))
         dense_s = min(_time_dense(model, one, prompt) for _ in range(3))
         scale, edit_s = _link_scale(model, one)
