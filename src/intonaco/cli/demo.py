@@ -15,6 +15,7 @@ import typer
 from intonaco.cli import drawing, options
 from intonaco.cli.demo_catalog import Studio, streamable
 from intonaco.cli.terminal import Terminal
+from intonaco.errors import RequestError, UnsupportedError
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -172,14 +173,21 @@ def _save(picture: "Picture", path: Path, title: str, prompt: str, began_at: flo
 def _stream(
     studio: Studio, plan: "DemoPlan", drawn: Sequence[Drawn], output: Path
 ) -> dict[str, object]:
-    """Stream the plan's edits, write the report; return fields for a machine, empty without edits."""
+    """Stream the plan's edits, write the report; return fields for a machine.
+
+    Empty without edits to stream, and, with a warning, for a model without template state.
+    """
     from intonaco.cli.demo_pages import as_json, compare, write_report
     from intonaco.cli.demo_streaming import stream_all
 
     if not streamable(plan):
         return {}
     images = {item.path.stem: item.picture.image for item in drawn}
-    streamed = stream_all(studio, plan, images)
+    try:
+        streamed = stream_all(studio, plan, images)
+    except (UnsupportedError, RequestError) as error:
+        studio.terminal.warn(f"private edits are left out: {error}")
+        return {}
     for one in streamed.edits:
         one.result.picture.save(output / f"streamed-{one.edit.name}.png", receipt_beside=True)
     seconds = {item.path.stem: item.seconds for item in drawn}

@@ -115,3 +115,17 @@ def test_the_built_in_plan_streams_every_edit_from_two_templates():
     plan = read_plan(Path(intonaco.__file__).parent / "assets" / "demo")
     assert streamable(plan) == plan.edits
     assert len({key_of(edit) for edit in plan.edits}) == 2
+
+
+def test_a_model_without_template_state_draws_all_and_says_what_is_left_out(run, assets, tmp_path):
+    from tests.support.tiny_flux2 import build_tiny_flux2
+
+    plan = json.loads((assets / "demo.json").read_text())
+    plan["edits"] = [plan["edits"][0] | {"template_picture": "boy", "template_file": None}]
+    (assets / "demo.json").write_text(json.dumps(plan))
+    guided = build_tiny_flux2(tmp_path / "guided", is_distilled=False)
+    result = run("demo", "-m", guided, "--assets", assets, "-o", "out")
+    assert result.code == 0
+    assert "private edits are left out: guidance_scale must be at most 1" in result.err
+    assert (tmp_path / "out" / "contact-sheet.png").is_file()
+    assert not (tmp_path / "out" / "report.html").exists()
