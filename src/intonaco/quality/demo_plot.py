@@ -3,6 +3,7 @@
 Writes SVG, so that a report needs neither a plotting package nor a second file. Takes plain numbers.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -12,7 +13,7 @@ INK, FAINT, MARK, LINK = "#2b2622", "#b9aea1", "#e84855", "#2f6690"
 WIDTH = 960
 LEFT, RIGHT, TOP = 92, 24, 34
 RATE_HEIGHT, GAP, ROW_HEIGHT = 110, 44, 7
-NUM_TICKS = 6
+MAX_TICKS = 8
 BYTES_PER_MEGABYTE = 1_000_000
 WORDS_OF_STARTS = {"borrow": "borrowed from the step before", "dense": "computed densely"}
 
@@ -113,14 +114,25 @@ def timeline_svg(timeline: Timeline) -> str:
     )
 
 
+def ticks_ms(end_s: float) -> range:
+    """Return round times from 0 to `end_s`, at most nine, in whole milliseconds.
+
+    >>> list(ticks_ms(1.3))
+    [0, 200, 400, 600, 800, 1000, 1200]
+    """
+    end_ms = max(1, math.ceil(1000 * end_s))
+    steps = (factor * 10**power for power in range(9) for factor in (1, 2, 5))
+    step = next(step for step in steps if end_ms <= MAX_TICKS * step)
+    return range(0, end_ms + 1, step)
+
+
 def _axis(frame: _Frame) -> list[str]:
     """Vertical lines with the time under them."""
     parts: list[str] = []
-    for tick in range(NUM_TICKS + 1):
-        at_s = frame.timeline.end_s * tick / NUM_TICKS
-        x = frame.x(at_s)
+    for at_ms in ticks_ms(frame.timeline.end_s):
+        x = frame.x(at_ms / 1000)
         parts.append(_line(x, TOP, x, frame.rows_bottom + 4, color="#e3dcd2"))
-        parts.append(_text(x, frame.rows_bottom + 18, f"{1000 * at_s:.0f}", anchor="middle"))
+        parts.append(_text(x, frame.rows_bottom + 18, str(at_ms), anchor="middle"))
     middle = (LEFT + WIDTH - RIGHT) / 2
     parts.append(_text(middle, frame.rows_bottom + 34, "ms since the request", anchor="middle"))
     return parts

@@ -2,7 +2,9 @@
 
 from xml.etree import ElementTree
 
-from intonaco.quality.demo_plot import MARK, ShardTrack, Timeline, timeline_svg
+import pytest
+
+from intonaco.quality.demo_plot import MARK, ShardTrack, Timeline, ticks_ms, timeline_svg
 
 EARLY = ShardTrack(
     step=0,
@@ -64,3 +66,16 @@ def test_bars_of_a_shard_end_where_the_model_took_it_also_if_more_came_later():
 def test_an_edit_without_any_bytes_is_drawn_too():
     nothing = Timeline(link=[(0.0, 0.0)], received=[], shards=[DENSE], end_s=0.5)
     assert "received, up to 0.000 MB" in _texts(nothing)
+
+
+@pytest.mark.parametrize(
+    ("end_s", "expected"),
+    [
+        (1.3, [0, 200, 400, 600, 800, 1000, 1200]),
+        (0.004, [0, 1, 2, 3, 4]),
+        (0.0, [0, 1]),
+        (40.0, [0, 5000, 10000, 15000, 20000, 25000, 30000, 35000, 40000]),
+    ],
+)
+def test_times_under_the_drawing_are_round_ones(end_s, expected):
+    assert list(ticks_ms(end_s)) == expected
