@@ -226,7 +226,7 @@ def test_a_server_that_crawls_for_ever_is_left_for_dense_steps(url, template):
     crawl = EmulatedLink(
         mbps=(1.0,),
         round_trip_s=0.01,
-        faults=(Fault(kind="crawl", at_s=0.2, crawl_bytes_per_s=50.0),),
+        faults=(Fault(kind="crawl", at_s=0.0, crawl_bytes_per_s=50.0),),
     )
     with open_link(url, emulated=crawl) as link:
         driven = drive(link, run_s=0.2, encode_s=0.1, dense_step_s=0.5)

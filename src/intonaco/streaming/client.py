@@ -28,6 +28,7 @@ LOOK_S = 0.05
 GRACE_S = 0.25
 MAX_TROUBLES = 100
 MAX_DAMAGES_PER_FILE = 1
+MAX_REFUSALS = 3
 WORDS: dict[type[Start], StartWord] = {
     Run: "run",
     Borrow: "borrow",
@@ -91,6 +92,7 @@ class StreamClient:
         self._heard = heard
         self._clock = clock
         self._due: deque[FileRange] = deque()
+        self._num_refusals = 0
         self._damages: dict[str, int] = {}
         self._changed = asyncio.Event()
         self._retry_s = FIRST_RETRY_S
@@ -118,8 +120,13 @@ class StreamClient:
             start = self.controller.start(shard, self._clock())
             if not isinstance(start, Wait):
                 break
-            if self._is_closed or (self.is_lost and self._has_no_way_out(shard)):
+            if self._is_closed:
                 start = GiveUp()
+                break
+            if self.is_lost and self._is_boundary(shard):
+                # Nothing will come: what waiting may be weighed against is no question any more.
+                can_run_dense = self.controller.plan.dense_step_s is not None
+                start = GoDense() if can_run_dense else GiveUp()
                 break
             await self._wait(start.at_most_s)
         is_cut = any(each.shard == shard for each in self.controller.holdings.due)
@@ -148,9 +155,12 @@ class StreamClient:
             is_cut=is_running and is_cut,
         )
 
-    def _has_no_way_out(self, shard: int) -> bool:
-        step = self.controller.plan.table.shards[shard].step
-        return step == 0 and self.controller.plan.dense_step_s is None
+    def _is_boundary(self, shard: int) -> bool:
+        """Return whether a dense run may begin here: with a step, or in the first one."""
+        rows = self.controller.plan.table.shards[shard]
+        is_first_step = rows.step == 0
+        has_other_way = self.controller.plan.dense_step_s is not None
+        return is_first_step or (rows.group == 0 and has_other_way)
 
     def _restore(self) -> None:
         """Tell the controller what the device holds from earlier edits."""
@@ -204,8 +214,14 @@ class StreamClient:
         except PackError as error:
             self._note(str(error))
             self._rewind()
-        except (StoreAnswerError, StoreChangedError) as error:
+        except StoreChangedError as error:
             self._give_up(str(error))
+        except StoreAnswerError as error:
+            self._num_refusals += 1
+            if self._num_refusals < MAX_REFUSALS:
+                self._note(str(error))
+            else:
+                self._give_up(str(error))
         return False
 
     async def _exchange(self, connection: Connection) -> bool:
