@@ -225,6 +225,12 @@ class NetworkProcess:
             store=self._open_store(), controller=controller, files=files, heard=self._report
         )
         self._running = asyncio.create_task(self._client.run())
+        self._running.add_done_callback(self._stream_ended)
+
+    def _stream_ended(self, task: "asyncio.Task[None]") -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None and self._client is not None:
+            self._client.fail(error)
 
     async def _answer_start(self, shard: int) -> None:
         client = self._open_client()

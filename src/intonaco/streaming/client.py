@@ -12,7 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from intonaco.errors import PackError, StoreAnswerError, StoreChangedError, StoreLostError
+from intonaco.errors import (
+    PackDamagedError,
+    PackError,
+    StoreAnswerError,
+    StoreChangedError,
+    StoreLostError,
+)
 from intonaco.streaming.controller import StreamController
 from intonaco.streaming.late import Borrow, GiveUp, GoDense, Run, Start, Wait
 from intonaco.streaming.protocol import Started, StartWord
@@ -133,6 +139,10 @@ class StreamClient:
         if isinstance(start, Run | Borrow):
             self._wake()
         return self._answer(shard, start, is_cut=is_cut)
+
+    def fail(self, error: BaseException) -> None:
+        """The loop ended by a fault of ours: no shard shall wait for it."""
+        self._give_up(f"the stream ended by a fault: {type(error).__name__}: {error}")
 
     def close(self) -> None:
         """Answer whoever waits for a start: the edit is over."""
@@ -285,10 +295,15 @@ class StreamClient:
             self._files.tags.setdefault(file.record.name, piece.tag)
         if piece.round_trip_s is not None:
             self.controller.measured_round_trip(piece.round_trip_s)
-        file.add(piece.content)
         self.num_bytes += len(piece.content)
+        file.add(piece.content)
         self.controller.received(len(piece.content), now)
         if file.num_bytes >= current.stop:
+            # A damaged length can hide a chunk's end; ranges end where chunks end.
+            if file.num_verified_bytes != file.num_bytes:
+                raise PackDamagedError(
+                    f"{file.record.name}: no chunk ends at byte {file.num_bytes}; it is fetched again"
+                )
             self._due.popleft()
         self._wake()
 

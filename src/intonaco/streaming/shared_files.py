@@ -5,6 +5,7 @@ told. Both compute the same layout from the manifest. The memory is an unlinked 
 nothing is left behind however either process ends.
 """
 
+import contextlib
 import mmap
 import os
 import tempfile
@@ -81,10 +82,11 @@ class CheckedFile:
         """Append bytes. Raises PackError if they are not what was written; then `rewind`."""
         if self.num_bytes + len(content) > self.record.num_bytes:
             raise PackDamagedError(f"{self.record.name} is longer than the manifest says")
-        for _ in self._reader.feed(content):
-            pass
+        # Written first: chunks before a damaged one count as verified, so they have to be there.
         start = self._offset + self.num_bytes
         self._memory[start : start + len(content)] = content
+        for _ in self._reader.feed(content):
+            pass
         self.num_bytes += len(content)
 
     def rewind(self) -> int:
@@ -97,14 +99,9 @@ class CheckedFile:
 
     def restore(self, content: bytes) -> None:
         """Start with a prefix from elsewhere, as far as it passes the checksums."""
-        try:
+        # What was verified before the damage stays; `rewind` drops the rest.
+        with contextlib.suppress(PackError):
             self.add(content)
-        except PackError:
-            # What was verified before the damage was never copied; take just that.
-            kept = content[: self._reader.num_verified_bytes]
-            self._reader = ChunkReader(role=self._role, name=self.record.name)
-            self.num_bytes = 0
-            self.add(kept)
         self.rewind()
 
     def prefix(self) -> bytes:

@@ -57,6 +57,16 @@ def test_a_damaged_piece_is_refused_and_what_was_verified_stays(memory):
     assert file.prefix() == CONTENT
 
 
+def test_chunks_before_a_damaged_one_of_the_same_piece_stay(memory):
+    file = checked(memory)
+    damaged = bytearray(CONTENT)
+    damaged[RECORD.ends[3] + 5] ^= 1
+    with pytest.raises(PackDamagedError, match="CRC-32C"):
+        file.add(bytes(damaged))
+    assert file.rewind() == RECORD.ends[3]
+    assert file.prefix() == CONTENT[: RECORD.ends[3]]
+
+
 def test_more_than_the_manifest_says_is_refused(memory):
     file = checked(memory)
     file.add(CONTENT)
