@@ -94,6 +94,24 @@ def test_a_dimension_of_one_may_have_any_stride(load):
     assert torch.equal(program(x, expanded)[0], program(x, gate)[0])
 
 
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_tensors_may_lie_at_any_address(load, precision):
+    spec = affine_spec(precision=precision)
+    constants, inputs = random_constants(spec), random_inputs(spec)
+    program, other = load(spec), load(spec)
+    program.bind(constants)
+    # A kernel with aligned loads ends the process here if it is handed these as they are.
+    other.bind({name: moved(tensor) for name, tensor in constants.items()})
+    found = other(*(moved(tensor) for tensor in inputs))
+    assert all(torch.equal(*pair) for pair in zip(found, program(*inputs), strict=True))
+
+
+def moved(tensor):
+    """Return a copy that starts one element after an aligned address."""
+    room = torch.empty(tensor.numel() + 1, dtype=tensor.dtype)[1:]
+    return room.copy_(tensor.reshape(-1)).reshape(tensor.shape)
+
+
 def test_one_program_serves_two_sets_of_weights_at_once(load):
     spec = affine_spec()
     inputs = random_inputs(spec)

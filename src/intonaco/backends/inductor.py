@@ -34,6 +34,7 @@ from intonaco.backends.machine import instruction_set
 from intonaco.backends.spec import ProgramSpec
 from intonaco.errors import ArtifactDamagedError
 
+ALIGNMENT_BYTES = 64
 PACKAGE_NAME = "program.pt2"
 
 # Weights are bound at load. By default the code would carry the number of threads that the compiling
@@ -136,7 +137,7 @@ class _InductorProgram(CheckedProgram):
 
     def _attach(self, constants: Mapping[str, Tensor]) -> None:
         # A constant that the compiler found unused is not among the names.
-        chosen = {name: constants[name] for name in self._names}
+        chosen = {name: aligned(constants[name]) for name in self._names}
         if chosen:
             use_inactive, check_full_update, user_managed = False, True, True
             self._loaded.load_constants(chosen, use_inactive, check_full_update, user_managed)
@@ -144,11 +145,21 @@ class _InductorProgram(CheckedProgram):
     def _run(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
         # A dimension of size 1 may have any stride and be contiguous; the compiled code wants one.
         inputs = [
-            tensor if tensor.stride() == stride else tensor.as_strided(tensor.shape, stride)
+            aligned(
+                tensor if tensor.stride() == stride else tensor.as_strided(tensor.shape, stride)
+            )
             for tensor, stride in zip(tensors, self._strides, strict=True)
         ]
         # The compiler chooses strides (channels last after convolutions); the contract is contiguous.
         return [output.contiguous() for output in self._loaded.boxed_run(inputs)]
+
+
+def aligned(tensor: Tensor) -> Tensor:
+    """Return `tensor`, copied where its data do not start at a multiple of `ALIGNMENT_BYTES`.
+
+    Some CPU kernels (the 8-bit weights of one row) use aligned loads, and fault on any other address.
+    """
+    return tensor if tensor.data_ptr() % ALIGNMENT_BYTES == 0 else tensor.clone()
 
 
 def contiguous_stride(shape: Sequence[int]) -> tuple[int, ...]:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 DERIVED_KEY = "derived"
+PADDING_KEY = "padding"
+ALIGNMENT_BYTES = 64
 MAX_HEADER_BYTES = 100_000_000
 DTYPE_NAMES: dict[str, DtypeName] = {
     "F32": "float32", "BF16": "bfloat16", "F16": "float16", "I64": "int64", "I8": "int8",
@@ -96,11 +98,22 @@ def write_presharded(path: Path, tensors: Mapping[str, Tensor], derived: Iterabl
     try:
         # Cloned where two names share memory (tied weights): the format refuses shared memory.
         own = {name: tensor.detach().contiguous().clone() for name, tensor in tensors.items()}
-        metadata = {DERIVED_KEY: json.dumps(sorted(derived))}
+        metadata = {DERIVED_KEY: json.dumps(sorted(derived)), PADDING_KEY: ""}
         writer.save_file(own, temporary, metadata=metadata)
+        # Kernels with aligned loads fault on a mapping whose data start anywhere.
+        missing = -_data_start(temporary) % ALIGNMENT_BYTES
+        if missing:
+            metadata[PADDING_KEY] = " " * missing
+            writer.save_file(own, temporary, metadata=metadata)
         temporary.rename(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _data_start(path: Path) -> int:
+    """Return where the bytes of the first tensor begin."""
+    with path.open("rb") as file:
+        return 8 + struct.unpack("<Q", file.read(8))[0]
 
 
 def module_tensors(module: nn.Module) -> tuple[dict[str, Tensor], frozenset[str]]:

@@ -38,6 +38,14 @@ def test_what_is_mapped_is_what_was_written(path):
     assert all(torch.equal(mapped[name], tensor) for name, tensor in TENSORS.items())
 
 
+@pytest.mark.parametrize("length", range(1, 70, 7))
+def test_data_start_where_aligned_loads_may_read(tmp_path, length):
+    path = tmp_path / "denoiser.safetensors"
+    write_presharded(path, {"w" * length: torch.arange(4)}, derived=())
+    (tensor,) = map_tensors(path).values()
+    assert tensor.data_ptr() % 64 == 0
+
+
 def test_the_header_says_shape_dtype_and_role(path):
     found = {
         name: (item.shape, item.dtype, item.role)
