@@ -16,7 +16,8 @@ from intonaco.serving.messages import PictureHeader, RawPicture
 
 OUTPUT_FORMATS = ("png", "jpeg", "webp")
 DEFAULT_COMPRESSION = 95
-PNG_COMPRESS_LEVEL = 3
+# Half the time of level 3, files 6 % larger.
+PNG_COMPRESS_LEVEL = 1
 _MODES = {"L": "L", "RGB": "RGB"}
 
 
