@@ -103,7 +103,7 @@ def _seconds(axis: Any) -> None:
     """A logarithmic axis of seconds with plain numbers."""
     ticks = (1, 2, 3, 5, 10, 20, 50, 100, 200)
     axis.set_major_locator(_ticker().FixedLocator(ticks))
-    axis.set_major_formatter(_ticker().FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_major_formatter(_ticker().StrMethodFormatter("{x:g}"))
     axis.set_minor_locator(_ticker().NullLocator())
 
 
