@@ -5,12 +5,13 @@
     stream    each edit again, its template's state coming over an emulated 5G link
     compare   with the edit that computes everything, drawn before from the same seed
 
-The link is ours: a synthetic trace, no measured data. It is scaled so that state bytes, link rate and
-run time are to each other as on the SAKURA paper's phone; without that, a small model's state would be
-there at once.
+The link is ours: a synthetic trace, no measured data. It is scaled so that state bytes, link rate, round
+trip and run time are to each other as on the SAKURA paper's phone; without that, a small model's state
+would be there at once, or its edit over before the first byte.
 """
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -35,12 +36,13 @@ if TYPE_CHECKING:
 LINK_KIND = "5g"
 TRACE_SECONDS = 120
 TRACE_SEED = 1
-ROUND_TRIP_S = 0.04
-# Moments of the trace, each a little before its next second: edits of a small model are over soon.
+PAPER_ROUND_TRIP_S = 0.04
+# Seconds of the trace that begin halfway through an edit: a trace changes once a second, and an edit
+# of a small model takes less.
 MOMENTS = (
-    ("a good moment of the link", 10.6),
-    ("the link fades", 14.6),
-    ("a poor moment of the link", 94.6),
+    ("a good moment of the link", 11),
+    ("the link fades", 15),
+    ("a poor moment of the link", 95),
 )
 # FLUX.2-klein-4B at 512 x 512, a tenth edited, on the phone of the SAKURA paper.
 PAPER_STATE_BYTES = 1.46 * 2**30
@@ -67,7 +69,9 @@ class Streamed:
     @property
     def uncompressed_s(self) -> float:
         """When all of the state as float16 would have been here, over the same link."""
-        return self.link.finish_at(ROUND_TRIP_S, self.template.manifest.sizes.float16_bytes)
+        return self.link.finish_at(
+            self.link.round_trip_s, self.template.manifest.sizes.float16_bytes
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,11 +96,19 @@ def stream_all(studio: Studio, plan: "DemoPlan", pictures: "Mapping[str, Image]"
     """
     edits = streamable(plan)
     templates = build_all(studio, plan, pictures)
-    with serving(studio.catalog) as url:
+    with serving(studio.catalog) as url, leaving_a_core():
         studio.terminal.say(f"store: {studio.catalog}, served at {url} to this machine")
-        scale = _link_scale(studio, url, templates[key_of(edits[0])])
+        first = templates[key_of(edits[0])]
+        edit_s = _time_edit(studio, url, first)
+        scale = link_scale(first.manifest.sizes.float16_bytes, edit_s)
         streamed = tuple(
-            _stream(studio, url, edit, templates[key_of(edit)], emulated_link(index, scale))
+            _stream(
+                studio,
+                url,
+                edit,
+                templates[key_of(edit)],
+                emulated_link(index, scale=scale, edit_s=edit_s),
+            )
             for index, edit in enumerate(edits)
         )
     return StreamedDemo(templates=templates, edits=streamed, link_scale=scale, url=url)
@@ -111,26 +123,48 @@ def the_trace() -> "Trace":
     )
 
 
-def emulated_link(index: int, scale: float) -> "tuple[str, LinkModel]":
+def link_scale(float16_bytes: int, edit_s: float) -> float:
+    """Return by what to multiply a trace: state bytes per second of run time here over the paper's."""
+    return (float16_bytes / edit_s) / (PAPER_STATE_BYTES / PAPER_EDIT_S)
+
+
+def emulated_link(index: int, *, scale: float, edit_s: float) -> "tuple[str, LinkModel]":
     """Return the kind of moment that edit `index` meets, and the link from there on."""
     from intonaco.streaming.link import LinkModel
 
-    moment, start_s = MOMENTS[index % len(MOMENTS)]
+    moment, second = MOMENTS[index % len(MOMENTS)]
     return moment, LinkModel(
-        trace=the_trace().scaled(scale), start_s=start_s, round_trip_s=ROUND_TRIP_S
+        trace=the_trace().scaled(scale),
+        start_s=max(0.0, second - edit_s / 2),
+        round_trip_s=PAPER_ROUND_TRIP_S * min(1.0, edit_s / PAPER_EDIT_S),
     )
 
 
-def _link_scale(studio: Studio, url: str, template: "Template") -> float:
-    """Return by what to multiply a trace: bytes per second of run time here over the paper's."""
+@contextlib.contextmanager
+def leaving_a_core() -> Generator[None]:
+    """Let the model use one thread less while the block runs, at least one.
+
+    Reconstruction and the network need a core: where the model's threads wait for each other on every
+    core, each of them waits for the scheduler too, and an edit takes several times as long.
+    """
+    import torch
+
+    num_threads = torch.get_num_threads()
+    torch.set_num_threads(max(1, num_threads - 1))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(num_threads)
+
+
+def _time_edit(studio: Studio, url: str, template: "Template") -> float:
+    """Return the run time of all shards of an edit on this machine."""
     from intonaco.device.edit import TemplateSession
     from intonaco.device.link import TemplateLink
 
     waiting = studio.terminal.waiting("timing this machine")
     with waiting, TemplateLink(f"{url}/{template.folder.name}") as link:
-        edit_s = sum(TemplateSession(studio.model, link).times.run_s)
-    here = template.manifest.sizes.float16_bytes / edit_s
-    return here / (PAPER_STATE_BYTES / PAPER_EDIT_S)
+        return sum(TemplateSession(studio.model, link).times.run_s)
 
 
 def _stream(
@@ -151,7 +185,7 @@ def _stream(
     )
     # Each edit opens its template anew: nothing is kept from the one before.
     with TemplateLink(f"{url}/{template.folder.name}", LinkSettings(emulated=emulated)) as opened:
-        session = TemplateSession(studio.model, opened, settings=_settings(model.trace))
+        session = TemplateSession(studio.model, opened, settings=_settings(model))
         result, timeline = _edit(studio, session, opened, edit, model)
     studio.terminal.say(f"{edit.name}, {moment}: {describe(result.stream)}")
     for trouble in result.stream.troubles:
@@ -183,7 +217,7 @@ def _edit(
     return result, recorder.timeline(result.stream, model)
 
 
-def _settings(trace: "Trace") -> "StreamSettings":
+def _settings(link: "LinkModel") -> "StreamSettings":
     """Return settings for a device that knows how fast its link usually is, no more."""
     from statistics import median
 
@@ -192,7 +226,7 @@ def _settings(trace: "Trace") -> "StreamSettings":
     from intonaco.streaming.traces import BYTES_PER_MBIT
 
     return StreamSettings(
-        round_trip_s=ROUND_TRIP_S,
+        round_trip_s=link.round_trip_s,
         smallest_slice_bytes=SMALLEST_SLICE_BYTES,
-        rate=RateSettings(start_bytes_per_s=median(trace.mbps) * BYTES_PER_MBIT),
+        rate=RateSettings(start_bytes_per_s=median(link.trace.mbps) * BYTES_PER_MBIT),
     )
