@@ -60,7 +60,9 @@ class FakeEngine:
             if index == 1:
                 fail_in_step(words)
             threading.Event().wait(STEP_S)
-            previews = (fake_picture(order, f"step {index}"),) if index in order.preview_steps else ()
+            previews = (
+                (fake_picture(order, f"step {index}"),) if index in order.preview_steps else ()
+            )
             step = Stepped(
                 draw_id=order.draw_id,
                 index=index,
@@ -70,7 +72,9 @@ class FakeEngine:
             )
             if not report(step, previews) and "deaf" not in words:
                 raise GenerationCancelled(f"cancelled after step {index + 1}")
-        picture = fake_picture(order, "".join(hashlib.sha256(one.pixels).hexdigest() for one in inputs))
+        picture = fake_picture(
+            order, "".join(hashlib.sha256(one.pixels).hexdigest() for one in inputs)
+        )
         drawn = Drawn(
             draw_id=order.draw_id,
             receipt=fake_receipt(order, picture),
