@@ -177,7 +177,7 @@ def _machine(studio: Studio) -> str:
     return (
         f"Times are those of this one run on this machine ({platform.machine()}, "
         f"{os.cpu_count()} CPU cores, {studio.model.device}, {studio.model.dtype}), no benchmark. A "
-        "streamed edit leaves one core to receiving and decoding. The pictures of this model are so "
-        "small that what an edit need not compute saves little or no time here. Between the two: "
-        "PSNR over the part that may change; above about 40 dB pictures are hard to tell apart."
+        "streamed edit leaves one core to receiving and decoding; with a model as small as this one, "
+        "those may cost more time than the edit saves. Between the two: PSNR over the part that may "
+        "change; above about 40 dB pictures are hard to tell apart."
     )
