@@ -156,6 +156,8 @@ def _emulated(studio: Studio, demo: StreamedDemo) -> list[str]:
         "FLUX.2-klein-4B on the phone of the SAKURA paper. Unscaled, the state of a model as small "
         "as this one would be there at once.",
         "The three moments of the trace are chosen: a good one, one that fades, a poor one.",
+        "The emulation runs on the same cores as the model: on a busy machine less arrives than the "
+        "link would carry.",
         f"Nothing else: model ({studio.model.name}), edits, store ('intonaco template serve', a "
         "process of its own), HTTP range requests, the controller and all times are real.",
     ]

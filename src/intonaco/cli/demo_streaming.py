@@ -47,8 +47,6 @@ MOMENTS = (
 # FLUX.2-klein-4B at 512 x 512, a tenth edited, on the phone of the SAKURA paper.
 PAPER_STATE_BYTES = 1.46 * 2**30
 PAPER_EDIT_S = 2.26
-# A slice of 16 KiB suits a phone's gigabyte of state; here all state is a few megabytes.
-SMALLEST_SLICE_BYTES = 2048
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,6 +225,5 @@ def _settings(link: "LinkModel") -> "StreamSettings":
 
     return StreamSettings(
         round_trip_s=link.round_trip_s,
-        smallest_slice_bytes=SMALLEST_SLICE_BYTES,
         rate=RateSettings(start_bytes_per_s=median(link.trace.mbps) * BYTES_PER_MBIT),
     )
