@@ -10,11 +10,11 @@ trip and run time are to each other as on the SAKURA paper's phone; without that
 would be there at once, or its edit over before the first byte.
 """
 
-import contextlib
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from intonaco.cli.cores import leaving_a_core
 from intonaco.cli.demo_catalog import Studio, TemplateKey, build_all, key_of, streamable
 from intonaco.cli.demo_store import serving
 from intonaco.cli.demo_watch import recording
@@ -136,23 +136,6 @@ def emulated_link(index: int, *, scale: float, edit_s: float) -> "tuple[str, Lin
         start_s=max(0.0, second - edit_s / 2),
         round_trip_s=PAPER_ROUND_TRIP_S * min(1.0, edit_s / PAPER_EDIT_S),
     )
-
-
-@contextlib.contextmanager
-def leaving_a_core() -> Generator[None]:
-    """Let the model use one thread less while the block runs, at least one.
-
-    Reconstruction and the network need a core: where the model's threads wait for each other on every
-    core, each of them waits for the scheduler too, and an edit takes several times as long.
-    """
-    import torch
-
-    num_threads = torch.get_num_threads()
-    torch.set_num_threads(max(1, num_threads - 1))
-    try:
-        yield
-    finally:
-        torch.set_num_threads(num_threads)
 
 
 def _time_edit(studio: Studio, url: str, template: "Template") -> float:

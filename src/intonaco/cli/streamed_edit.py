@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from intonaco.cli import drawing, options
+from intonaco.cli.cores import leaving_a_core
 from intonaco.cli.stream_view import watching
 from intonaco.cli.terminal import PictureProgress, Terminal
 from intonaco.errors import RequestError
@@ -149,9 +150,9 @@ def _draw(
 ) -> "StreamedEdit":
     from intonaco.device.edit import TemplateSession
 
-    with terminal.waiting("timing this machine"):
+    with terminal.waiting("timing this machine"), leaving_a_core():
         session = TemplateSession(loaded, link)
-    with watching(link) as watch:
+    with watching(link) as watch, leaving_a_core():
         return session.edit(
             request.mask,
             prompt=request.prompt,

@@ -10,7 +10,6 @@ from intonaco.cli.demo_streaming import (
     PAPER_ROUND_TRIP_S,
     PAPER_STATE_BYTES,
     emulated_link,
-    leaving_a_core,
     link_scale,
     the_trace,
 )
@@ -71,15 +70,6 @@ def test_the_round_trip_shrinks_with_the_edit_and_never_grows():
         for edit_s in (PAPER_EDIT_S / 10, 10 * PAPER_EDIT_S)
     )
     assert (short, long) == (pytest.approx(PAPER_ROUND_TRIP_S / 10), PAPER_ROUND_TRIP_S)
-
-
-def test_the_model_leaves_a_core_while_it_streams_and_takes_it_back():
-    import torch
-
-    before = torch.get_num_threads()
-    with leaving_a_core():
-        inside = torch.get_num_threads()
-    assert (inside, torch.get_num_threads()) == (max(1, before - 1), before)
 
 
 def test_a_slow_edit_begins_no_earlier_than_the_trace():
