@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from intonaco.errors import PackBoundsError, PackDamagedError
 from intonaco.template.coded import KINDS, Increment, check_shape
 from intonaco.template.frames import Frame, frame_from_bytes
+from intonaco.template.plane_decoding import DecodePlane, decode_plane
 from intonaco.template.planes import Codes, decode_planes
 from intonaco.template.strands import (
     FRAME,
@@ -38,22 +39,24 @@ class UnitFactors:
     Attributes:
         mean_d: (d,).
         basis_Rd: (R, d).
-        coefficients_QNR: (Q, N, R), before row and step scales are taken out.
+        coefficients_QRN: (Q, R, N), before row and step scales are taken out.
         time_SQ: temporal profiles with step scales taken out.
         row_factors_N: 1 / row scale.
     """
 
     mean_d: Matrix
     basis_Rd: Matrix
-    coefficients_QNR: Matrix
+    coefficients_QRN: Matrix
     time_SQ: Matrix
     row_factors_N: Matrix
 
     def coefficients_at(self, step: int) -> Matrix:
         """Return A (N, R) of one step: the unit's matrix there is A @ basis + mean."""
-        num_profiles, *size_NR = self.coefficients_QNR.shape
-        mixed = self.time_SQ[step] @ self.coefficients_QNR.reshape(num_profiles, -1)
-        return mixed.reshape(size_NR) * self.row_factors_N[:, None]
+        num_profiles, *size_RN = self.coefficients_QRN.shape
+        mixed = self.time_SQ[step] @ self.coefficients_QRN.reshape(num_profiles, -1)
+        mixed_RN = mixed.reshape(size_RN)
+        mixed_RN *= self.row_factors_N
+        return mixed_RN.T
 
     def matrix_at(self, step: int) -> Matrix:
         """Return the unit's matrix (N, d) at one step."""
@@ -81,10 +84,20 @@ class StateDecoder:
     Of basis and coefficient files alike: the codec does not care which file brought an increment.
     """
 
-    def __init__(self, *, num_steps: int, num_blocks: int, num_rows: int, width: int) -> None:
+    def __init__(
+        self,
+        *,
+        num_steps: int,
+        num_blocks: int,
+        num_rows: int,
+        width: int,
+        decode: DecodePlane = decode_plane,
+    ) -> None:
+        """`decode` reads one bit-plane; every way to do it gives the same state."""
         check_shape(num_steps=num_steps, num_blocks=num_blocks, num_rows=num_rows, width=width)
         self._num_steps, self._num_rows, self._width = num_steps, num_rows, width
         self._num_profiles = num_profiles(num_steps)
+        self._decode = decode
         self._units = {(block, kind): _Unit() for block in range(num_blocks) for kind in KINDS}
 
     def add(self, increment: Increment) -> None:
@@ -134,6 +147,7 @@ class StateDecoder:
             before,
             shape=self._shape_of(strand),
             num_planes=increment.num_planes,
+            decode=self._decode,
         )
         unit.unread.add(number)
 
@@ -163,7 +177,7 @@ class StateDecoder:
             elif strand.part == "basis":
                 factors.basis_Rd[start:end] = values
             else:
-                factors.coefficients_QNR[strand.profile, :, start:end] = values.T
+                factors.coefficients_QRN[strand.profile, start:end] = values
         unit.unread.clear()
         return factors
 
@@ -173,11 +187,11 @@ class StateDecoder:
         if before is not None and len(before.basis_Rd) >= components:
             return before
         basis = np.zeros((components, self._width), np.float32)
-        coefficients = np.zeros((self._num_profiles, self._num_rows, components), np.float32)
+        coefficients = np.zeros((self._num_profiles, components, self._num_rows), np.float32)
         if before is not None:
             known = len(before.basis_Rd)
-            basis[:known], coefficients[:, :, :known] = before.basis_Rd, before.coefficients_QNR
-            return replace(before, basis_Rd=basis, coefficients_QNR=coefficients)
+            basis[:known], coefficients[:, :known] = before.basis_Rd, before.coefficients_QRN
+            return replace(before, basis_Rd=basis, coefficients_QRN=coefficients)
         time_SQ = np.zeros((self._num_steps, self._num_profiles), np.float32)
         row_factors = np.ones(self._num_rows, np.float32)
         if unit.frame is not None:
@@ -186,7 +200,7 @@ class StateDecoder:
         return UnitFactors(
             mean_d=np.zeros(self._width, np.float32),
             basis_Rd=basis,
-            coefficients_QNR=coefficients,
+            coefficients_QRN=coefficients,
             time_SQ=time_SQ,
             row_factors_N=row_factors,
         )

@@ -19,6 +19,8 @@ def unpack_halves(payload: bytes, at: int, count: int) -> tuple[NDArray[np.uint8
         raise PackDamagedError(
             f"{count} numbers of 4 bits end at byte {end}, the payload at {len(payload)}"
         )
-    raw = np.frombuffer(payload[at:end], dtype=np.uint8)
-    both = np.stack([raw >> 4, raw & np.uint8(15)], axis=1).reshape(-1)[:count]
-    return both.astype(np.uint8), end
+    raw = np.frombuffer(payload, np.uint8, end - at, at)
+    both = np.empty(2 * len(raw), np.uint8)
+    both[0::2] = raw >> 4
+    both[1::2] = raw & np.uint8(15)
+    return both[:count], end

@@ -25,24 +25,21 @@ context models.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from intonaco.errors import PackDamagedError
-from intonaco.template.halves import pack_halves, unpack_halves
-from intonaco.template.increments import decode_number, encode_number
+from intonaco.template.halves import pack_halves
+from intonaco.template.increments import encode_number
+from intonaco.template.plane_decoding import DecodePlane, Flags, Magnitudes, decode_plane
+from intonaco.template.range_coder import PROBABILITIES, range_encode
 
-PROBABILITIES = np.array([0, 1, 2, 3, 5, 8, 12, 17, 24, 34, 48, 66, 88, 116, 150, 200]) / 256
-"""Of significance, by index; exact in binary, so every reader's coder agrees. 0: none in a vector."""
 WITHIN_CELL = 0.46
 """Where in its cell a number is put back: below the middle, since small numbers are likelier."""
 MAX_EXPONENT = 60
 
 Floats = NDArray[np.float64]
-Magnitudes = NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +55,7 @@ class Codes:
     """
 
     magnitudes_RL: Magnitudes
-    is_negative_RL: NDArray[np.bool_]
+    is_negative_RL: Flags
     exponent: int
     vector_exponents_R: NDArray[np.int8]
     num_planes: int
@@ -66,9 +63,11 @@ class Codes:
     def values(self) -> Floats:
         """Return the numbers (R, L) as this many planes know them."""
         step = 2.0 ** (self.exponent - self.num_planes + 1)
-        size = np.where(self.magnitudes_RL > 0, self.magnitudes_RL + WITHIN_CELL, 0.0) * step
-        signed = np.where(self.is_negative_RL, -size, size)
-        return signed * 2.0 ** -self.vector_exponents_R.astype(np.float64)[:, None]
+        steps_R = step * 2.0 ** -self.vector_exponents_R.astype(np.float64)
+        numbers = (self.magnitudes_RL + WITHIN_CELL) * steps_R[:, None]
+        np.negative(numbers, out=numbers, where=self.is_negative_RL)
+        numbers[self.magnitudes_RL == 0] = 0.0
+        return numbers
 
 
 def first_exponent(scaled_RL: Floats) -> int:
@@ -114,13 +113,19 @@ def encode_planes(codes: Codes, *, first_plane: int) -> bytes:
 
 
 def decode_planes(
-    payload: bytes, before: Codes | None, *, shape: tuple[int, int], num_planes: int
+    payload: bytes,
+    before: Codes | None,
+    *,
+    shape: tuple[int, int],
+    num_planes: int,
+    decode: DecodePlane = decode_plane,
 ) -> Codes:
-    """Return the codes after `num_planes` more planes.
+    """Return the codes after `num_planes` more planes; `before` stays as it is.
 
     Args:
         before: what is known so far; None at plane 0.
         shape: R, L.
+        decode: reads one plane; every way to do it gives the same codes.
 
     Raises PackDamagedError unless the payload holds exactly that.
     """
@@ -142,9 +147,9 @@ def decode_planes(
             vector_exponents_R=exponents[1:],
             num_planes=0,
         )
-    magnitudes, is_negative = before.magnitudes_RL, before.is_negative_RL
+    magnitudes, is_negative = before.magnitudes_RL.copy(), before.is_negative_RL.copy()
     for _ in range(num_planes):
-        magnitudes, is_negative, at = _decode_plane(payload, at, magnitudes, is_negative)
+        at = decode(payload, at, magnitudes, is_negative)
     if at != len(payload):
         raise PackDamagedError(f"a payload of {len(payload)} bytes holds planes of {at} bytes")
     return Codes(
@@ -164,39 +169,15 @@ def _encode_plane(
     is_new_RL = known_RL == 0
     becomes_RL = is_new_RL & (magnitudes_RL > 0)
     indices_R = _probability_indices(becomes_RL.sum(axis=1), is_new_RL.sum(axis=1))
-    asked = _asked(is_new_RL, indices_R)
-    words = _range_encode(becomes_RL[asked], _spread(indices_R, asked))
+    is_asked_RL = is_new_RL & (indices_R > 0)[:, None]
+    counts = is_asked_RL.sum(axis=1).tolist()
+    runs = [(index, n) for index, n in zip(indices_R.tolist(), counts, strict=True) if n]
+    words = range_encode(becomes_RL[is_asked_RL], runs)
     bits = np.concatenate(
         [is_negative_RL[becomes_RL], (magnitudes_RL[~is_new_RL] & 1).astype(np.bool_)]
     )
     count = encode_number(len(words) // 4)
     return pack_halves(indices_R) + count + words + np.packbits(bits).tobytes()
-
-
-def _decode_plane(
-    payload: bytes, at: int, magnitudes_RL: Magnitudes, is_negative_RL: NDArray[np.bool_]
-) -> tuple[Magnitudes, NDArray[np.bool_], int]:
-    indices_R, at = unpack_halves(payload, at, len(magnitudes_RL))
-    num_words, at = decode_number(payload, at)
-    words = payload[at : at + 4 * num_words]
-    at += 4 * num_words
-    is_new_RL = magnitudes_RL == 0
-    asked = _asked(is_new_RL, indices_R)
-    becomes_RL = np.zeros_like(is_new_RL)
-    becomes_RL[asked] = _range_decode(words, _spread(indices_R, asked))
-    num_signs = int(becomes_RL.sum())
-    num_bits = num_signs + int((~is_new_RL).sum())
-    end = at + (num_bits + 7) // 8
-    if end > len(payload):
-        raise PackDamagedError(f"a plane needs {end} bytes of a payload of {len(payload)}")
-    raw = np.frombuffer(payload[at:end], dtype=np.uint8)
-    bits = np.unpackbits(raw)[:num_bits].astype(np.bool_)
-    grown = 2 * magnitudes_RL
-    grown[becomes_RL] = 1
-    grown[~is_new_RL] += bits[num_signs:]
-    signs = is_negative_RL.copy()
-    signs[becomes_RL] = bits[:num_signs]
-    return grown, signs, end
 
 
 def _probability_indices(
@@ -208,40 +189,6 @@ def _probability_indices(
     bits = -(becoming * np.log2(table) + staying * np.log2(1 - table))
     best = 1 + bits.argmin(axis=1)
     return np.where(num_becoming_R == 0, 0, best).astype(np.uint8)
-
-
-def _asked(is_new_RL: NDArray[np.bool_], indices_R: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Return which numbers have their significance coded."""
-    return is_new_RL & (indices_R > 0)[:, None]
-
-
-def _spread(indices_R: NDArray[np.uint8], asked_RL: NDArray[np.bool_]) -> Floats:
-    """Return the probability of each number that is asked, in order."""
-    return np.repeat(PROBABILITIES[indices_R], asked_RL.sum(axis=1))
-
-
-def _range_encode(symbols: NDArray[np.bool_], probabilities: Floats) -> bytes:
-    if not symbols.size:
-        return b""
-    stream: Any = import_module("constriction").stream
-    encoder: Any = stream.queue.RangeEncoder()
-    model: Any = stream.model.Bernoulli(perfect=True)
-    encoder.encode(symbols.astype(np.int32), model, probabilities)
-    words: NDArray[np.uint32] = encoder.get_compressed()
-    return words.astype("<u4").tobytes()
-
-
-def _range_decode(words: bytes, probabilities: Floats) -> NDArray[np.bool_]:
-    if not probabilities.size:
-        return np.zeros(0, np.bool_)
-    if not words or len(words) % 4:
-        raise PackDamagedError(
-            f"a plane's range coder needs whole 32-bit words, got {len(words)} B"
-        )
-    stream: Any = import_module("constriction").stream
-    decoder: Any = stream.queue.RangeDecoder(np.frombuffer(words, dtype="<u4").astype(np.uint32))
-    symbols: NDArray[np.int32] = decoder.decode(stream.model.Bernoulli(perfect=True), probabilities)
-    return symbols.astype(np.bool_)
 
 
 def split_planes(codes: Codes) -> Iterator[Codes]:

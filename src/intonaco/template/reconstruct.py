@@ -16,6 +16,7 @@ from torch import Tensor
 from intonaco.errors import ManifestError, PackError, TemplateMissingError
 from intonaco.families.template_state import KINDS, StateShape
 from intonaco.template.decoder import CODEC, StateDecoder
+from intonaco.template.fast_planes import plane_decoder_for
 from intonaco.template.ladder_file import LadderReader
 from intonaco.template.manifest import LadderRecord, TemplateManifest
 from intonaco.template.pack_writer import ladder_header
@@ -59,6 +60,7 @@ class PackSource:
             num_blocks=sizes.num_blocks,
             num_rows=sizes.num_rows,
             width=sizes.width,
+            decode=plane_decoder_for(sum(record.num_bytes for record, _ in places(manifest))),
         )
 
     @property

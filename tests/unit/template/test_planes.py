@@ -8,7 +8,6 @@ from hypothesis.extra.numpy import arrays
 
 from intonaco.errors import PackDamagedError, PackError
 from intonaco.template.planes import (
-    PROBABILITIES,
     Codes,
     codes_of,
     decode_planes,
@@ -16,6 +15,7 @@ from intonaco.template.planes import (
     first_exponent,
     split_planes,
 )
+from intonaco.template.range_coder import PROBABILITIES
 
 NUMBERS = st.floats(-100, 100, allow_nan=False, width=32)
 
