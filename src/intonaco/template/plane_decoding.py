@@ -19,8 +19,7 @@ Flags = NDArray[np.bool_]
 
 DecodePlane = Callable[[bytes, int, Magnitudes, Flags], int]
 """Takes a payload, where its next plane starts, magnitudes and signs (R, L), both C-contiguous, which it
-brings up to date in place. Returns where the plane ends. Raises PackDamagedError; then the arrays are of
-no use."""
+brings up to date in place. Returns where the plane ends. Raises PackError; then the arrays are of no use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

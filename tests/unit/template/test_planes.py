@@ -15,7 +15,6 @@ from intonaco.template.planes import (
     first_exponent,
     split_planes,
 )
-from intonaco.template.range_coder import PROBABILITIES
 
 NUMBERS = st.floats(-100, 100, allow_nan=False, width=32)
 
@@ -99,42 +98,3 @@ def test_any_bytes_are_codes_or_are_refused(payload: bytes) -> None:
     except PackError:
         return
     assert np.isfinite(codes.values()).all()
-
-
-def test_the_range_coder_is_the_one_in_the_docs() -> None:
-    random = np.random.default_rng(1)
-    values = random.laplace(size=(3, 50))
-    codes = _codes(values, 1)
-    payload = encode_planes(codes, first_plane=0)
-    at = 1 + 3
-    indices = [payload[at] >> 4, payload[at] & 15, payload[at + 1] >> 4]
-    num_words = payload[at + 2]
-    words = np.frombuffer(payload[at + 3 : at + 3 + 4 * num_words], "<u4").tolist()
-    asked = [p for index in indices if index for p in [float(PROBABILITIES[index])] * 50]
-    found = _reference_decode(words, asked)
-    expected = (codes.magnitudes_RL > 0)[np.array(indices) > 0].reshape(-1).tolist()
-    assert found == expected
-
-
-def _reference_decode(words: list[int], probabilities: list[float]) -> list[bool]:
-    """The range decoder as docs/template-codec.md gives it, number by number."""
-    fed = iter([*words, 0, 0])
-    point = (next(fed) << 32) | next(fed)
-    lower, size = 0, (1 << 64) - 1
-    found: list[bool] = []
-    for probability in probabilities:
-        share = size >> 24
-        border = share * round((1 - probability) * 2**24)
-        offset = (point - lower) % (1 << 64)
-        is_one = offset >= border
-        if is_one:
-            lower = (lower + border) % (1 << 64)
-            size = share * round(probability * 2**24)
-        else:
-            size = border
-        found.append(is_one)
-        if size < 1 << 32:
-            size = (size << 32) % (1 << 64)
-            lower = (lower << 32) % (1 << 64)
-            point = ((point << 32) % (1 << 64)) | next(fed, 0)
-    return found
