@@ -2,7 +2,9 @@
 
 usage: python -m benchmarks.template_reading CATALOG/ID
 
-Two parts. `decoding`: bytes of files to factors, at several budgets. `reconstructing`: factors to keys
+Three parts. `files`: all of loading but parsing of pictures, at several budgets. `planes`: bytes of coded
+bit-planes to numbers, by each way to read them, at the sizes of a strand of 16 components of the shipped
+model and of FLUX.2 klein; numbers fall off as those of real states do. `reconstructing`: factors to keys
 and values at two sizes, by several ways of doing the same product; the package uses `torch_addmm`.
 GB/s count the state as float16, whatever is written. The last line is JSON.
 """
@@ -16,14 +18,23 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from intonaco.template import plane_kernels
 from intonaco.template.catalog import Template, open_template
-from intonaco.template.loading import load_template
-from intonaco.template.reconstruct import measure_reconstruct
+from intonaco.template.loading import plan_prefixes
+from intonaco.template.plane_decoding import DecodePlane, decode_plane
+from intonaco.template.planes import codes_of, decode_planes, encode_planes, first_exponent
+from intonaco.template.reconstruct import PackSource, measure_reconstruct
 
 BUDGET_RATIOS = (5, 15, 50, 150)
+WAYS: dict[str, DecodePlane] = {"plain": decode_plane, "compiled": plane_kernels.decode_plane}
+LENGTHS = {"shipped_rows": 102, "shipped_width": 256, "klein_rows": 1178, "klein_width": 3072}
+NUM_VECTORS = 16
+SPREAD = 1 / 8
+"""Root mean square of the last of the vectors over the first's."""
+NUM_PLANES = 6
 SIZES = {"shipped": (102, 256, 100, 8), "klein": (1178, 3072, 128, 4)}
 """Rows, width, components, temporal profiles."""
-NUM_REPEATS = 30
+NUM_REPEATS = 12
 
 
 def main() -> None:
@@ -32,31 +43,67 @@ def main() -> None:
     template = open_template(parser.parse_args().template)
     torch.set_num_threads(1)
     found = {
-        "decoding": {f"{ratio}x": decode(template, ratio) for ratio in BUDGET_RATIOS},
+        "files": {f"{ratio}x": read_files(template, ratio) for ratio in BUDGET_RATIOS},
+        "planes": {name: read_planes(length) for name, length in LENGTHS.items()},
         "reconstructing": {name: reconstruct(*sizes) for name, sizes in SIZES.items()},
     }
     print(json.dumps(found))
 
 
-def decode(template: Template, ratio: int) -> dict[str, float]:
-    """Return megabytes per second of decoding, by wall clock and by processor time."""
+def read_files(template: Template, ratio: int) -> dict[str, float]:
+    """Return how fast prefixes of a template's files become factors."""
     budget = template.manifest.sizes.float16_bytes // ratio
-    wall_s, busy_s = time.perf_counter(), time.process_time()
-    loaded = load_template(template, budget_bytes=budget)
-    wall_s, busy_s = time.perf_counter() - wall_s, time.process_time() - busy_s
-    speed = measure_reconstruct(loaded.source, num_repeats=5)
+    pieces = [
+        (place, template.read_prefix(record, num_bytes))
+        for record, place, num_bytes in plan_prefixes(template.manifest, budget_bytes=budget)
+    ]
+    sources: list[PackSource] = []
+
+    def feed_all() -> None:
+        source = PackSource(template.manifest)
+        for (step, group), piece in pieces:
+            source.feed(step, group, piece)
+        for block in range(source.shape.num_blocks):
+            source.read(0, block)
+        sources.append(source)
+
+    seconds = median_s(feed_all)
+    num_bytes = sum(len(piece) for _, piece in pieces)
+    speed = measure_reconstruct(sources[-1], num_repeats=5)
     return {
-        "num_bytes": loaded.num_bytes,
-        "mb_per_s": round(loaded.num_bytes / wall_s / 1e6, 3),
-        "mb_per_processor_s": round(loaded.num_bytes / busy_s / 1e6, 3),
+        "num_bytes": num_bytes,
+        "seconds": round(seconds, 4),
+        "mb_per_s": round(num_bytes / seconds / 1e6, 3),
         "reconstruct_gb_per_s": round(speed.gigabytes_per_s, 3),
     }
+
+
+def read_planes(length: int) -> dict[str, float]:
+    """Return megabytes of payload per second, by way."""
+    falls = SPREAD ** (np.arange(NUM_VECTORS) / NUM_VECTORS)
+    values = np.random.default_rng(0).laplace(size=(NUM_VECTORS, length)) * falls[:, None]
+    codes = codes_of(
+        values,
+        exponent=first_exponent(values),
+        vector_exponents_R=np.zeros(NUM_VECTORS, np.int8),
+        num_planes=NUM_PLANES,
+    )
+    payload = encode_planes(codes, first_plane=0)
+
+    def read(decode: DecodePlane) -> Callable[[], None]:
+        def once() -> None:
+            decode_planes(payload, None, shape=values.shape, num_planes=NUM_PLANES, decode=decode)
+
+        return once
+
+    speeds = {name: len(payload) / median_s(read(way)) / 1e6 for name, way in WAYS.items()}
+    return {name: round(speed, 2) for name, speed in speeds.items()}
 
 
 def reconstruct(rows: int, width: int, components: int, profiles: int) -> dict[str, float]:
     """Return GB/s of each way to make one unit."""
     random = np.random.default_rng(0)
-    coefficients_QNR = random.normal(size=(profiles, rows, components)).astype(np.float32)
+    coefficients_QRN = random.normal(size=(profiles, components, rows)).astype(np.float32)
     time_Q, row_factors_N, basis_Rd, mean_d = (
         random.normal(size=size).astype(np.float32)
         for size in (profiles, rows, (components, width), width)
@@ -64,12 +111,12 @@ def reconstruct(rows: int, width: int, components: int, profiles: int) -> dict[s
     made = torch.empty(rows, width)
     slots = torch.zeros(rows + rows // 4, width, dtype=torch.bfloat16)
     rows_N = torch.arange(rows)
-    tensors = [torch.from_numpy(one) for one in (coefficients_QNR, time_Q, row_factors_N)]
+    tensors = [torch.from_numpy(one) for one in (coefficients_QRN, time_Q, row_factors_N)]
     mean, basis = torch.from_numpy(mean_d), torch.from_numpy(basis_Rd)
 
     def mixed() -> np.ndarray:
-        flat = time_Q @ coefficients_QNR.reshape(profiles, -1)
-        return flat.reshape(rows, components) * row_factors_N[:, None]
+        flat = time_Q @ coefficients_QRN.reshape(profiles, -1)
+        return (flat.reshape(components, rows) * row_factors_N).T
 
     def numpy_matmul() -> None:
         np.matmul(mixed(), basis_Rd, out=made.numpy())
@@ -80,7 +127,7 @@ def reconstruct(rows: int, width: int, components: int, profiles: int) -> dict[s
 
     def torch_alone() -> None:
         flat = tensors[1] @ tensors[0].view(profiles, -1)
-        scaled = flat.view(rows, components) * tensors[2][:, None]
+        scaled = (flat.view(components, rows) * tensors[2]).T
         torch.addmm(mean, scaled, basis, out=made)
 
     def into_bfloat16_slots() -> None:

@@ -144,6 +144,7 @@ class ErrorTracker:
 
     def __init__(self, factors: Factors) -> None:
         self._factors = factors
+        self._ranges = group_sizes(len(factors.basis_Rd))
         profiles, components, rows = factors.coefficients_QRN.shape
         self._got_QRN = np.zeros((profiles, components, rows))
         self._basis_Rd = np.zeros_like(factors.basis_Rd)
@@ -167,7 +168,7 @@ class ErrorTracker:
             difference = values[0] - factors.mean_d
             self._mean_error = float((difference**2).sum()) * factors.mean_weight
             return
-        start, end = group_sizes(len(factors.basis_Rd))[strand.group]
+        start, end = self._ranges[strand.group]
         if strand.part == "basis":
             self._take_basis(start, end, values)
         else:
