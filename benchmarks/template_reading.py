@@ -20,10 +20,17 @@ import torch
 
 from intonaco.template import plane_kernels
 from intonaco.template.catalog import Template, open_template
+from intonaco.template.decoder import StateDecoder, decode_all
 from intonaco.template.loading import plan_prefixes
-from intonaco.template.plane_decoding import DecodePlane, decode_plane
+from intonaco.template.plane_decoding import (
+    DecodePlane,
+    Flags,
+    Magnitudes,
+    decode_plane,
+    read_head,
+)
 from intonaco.template.planes import codes_of, decode_planes, encode_planes, first_exponent
-from intonaco.template.reconstruct import PackSource, measure_reconstruct
+from intonaco.template.reconstruct import PackSource, measure_reconstruct, open_ladder
 
 BUDGET_RATIOS = (5, 15, 50, 150)
 WAYS: dict[str, DecodePlane] = {"plain": decode_plane, "compiled": plane_kernels.decode_plane}
@@ -58,6 +65,7 @@ def read_files(template: Template, ratio: int) -> dict[str, float]:
         for record, place, num_bytes in plan_prefixes(template.manifest, budget_bytes=budget)
     ]
     sources: list[PackSource] = []
+    growth = growth_without_coder(template, ratio)
 
     def feed_all() -> None:
         source = PackSource(template.manifest)
@@ -75,7 +83,33 @@ def read_files(template: Template, ratio: int) -> dict[str, float]:
         "seconds": round(seconds, 4),
         "mb_per_s": round(num_bytes / seconds / 1e6, 3),
         "reconstruct_gb_per_s": round(speed.gigabytes_per_s, 3),
+        "growth_without_coder": round(growth, 3),
     }
+
+
+def growth_without_coder(template: Template, ratio: int) -> float:
+    """Return how much longer the files would be if answers of the range coder were stored as bits."""
+    sizes = template.manifest.sizes
+    more_bytes: list[int] = []
+
+    def count(payload: bytes, at: int, magnitudes_RL: Magnitudes, is_negative_RL: Flags) -> int:
+        head = read_head(payload, at, len(magnitudes_RL))
+        is_asked_RL = (magnitudes_RL == 0) & (head.indices_R > 0)[:, None]
+        more_bytes.append((int(is_asked_RL.sum()) + 7) // 8 - len(head.words))
+        return decode_plane(payload, at, magnitudes_RL, is_negative_RL)
+
+    decoder = StateDecoder(
+        num_steps=sizes.num_steps,
+        num_blocks=sizes.num_blocks,
+        num_rows=sizes.num_rows,
+        width=sizes.width,
+        decode=count,
+    )
+    files = plan_prefixes(template.manifest, budget_bytes=sizes.float16_bytes // ratio)
+    for record, place, num_bytes in files:
+        reader = open_ladder(template.manifest, record, place)
+        decode_all(decoder, reader.feed(template.read_prefix(record, num_bytes)))
+    return sum(more_bytes) / sum(num_bytes for _, _, num_bytes in files)
 
 
 def read_planes(length: int) -> dict[str, float]:
