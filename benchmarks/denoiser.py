@@ -91,7 +91,9 @@ class Bench:
         """Return a call of torch.compile's float32 module."""
         module: Any = torch.compile(self.transformer, fullgraph=True)
         inputs = self.inputs("float32")
-        module(**inputs, return_dict=False)
+        # Compiled as it will be called: with gradients it would be compiled anew.
+        with torch.no_grad():
+            module(**inputs, return_dict=False)
         return lambda: module(**inputs, return_dict=False)[0]
 
     def weights(self, precision: str) -> ComponentWeights:
