@@ -1,6 +1,7 @@
 """What a template costs once, and what an edit on it costs, on the shipped model; for edit_speed."""
 
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,6 @@ def time_build(
     edges = [start, *list(begins.values())[1:], end]
     seconds = {
         phase: round(after - before, 2)
-        for phase, before, after in zip(begins, edges, edges[1:], strict=True)
+        for phase, (before, after) in zip(begins, pairwise(edges), strict=True)
     }
     return {**seconds, "all": round(end - start, 2)}, open_template(built.folder)
