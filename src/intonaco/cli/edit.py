@@ -213,7 +213,10 @@ def _open_edited(
             state=state,
         )
     if mask is None:
-        raise RequestError("edit needs --mask beside PICTURE, got none; pass a PNG of its size")
+        raise RequestError(
+            "edit needs --mask beside PICTURE, got none; pass a PNG of its size, or see "
+            "'intonaco edit --help'"
+        )
     if budget_mb is not None:
         raise RequestError(
             f"--budget-mb needs --template, got {budget_mb!r} with PICTURE; leave it out"

@@ -2,6 +2,8 @@
 
 import json
 import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -19,13 +21,18 @@ def picture() -> Picture:
     return Picture(image=Image.fromarray(pixels), receipt=RECEIPT)
 
 
-@pytest.fixture
-def small_disk():
-    """Let no file grow beyond 2,000 bytes, as a full disk would."""
+@contextmanager
+def small_disk() -> Iterator[None]:
+    """Let no file grow beyond 2,000 bytes, as a full disk would.
+
+    For a block only: pytest's own output may be a file that is longer.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_saved_pixels_are_the_pictures(picture: Picture, tmp_path: Path):
@@ -52,18 +59,16 @@ def test_a_folder_that_does_not_exist_is_refused(picture: Picture, tmp_path: Pat
         picture.save(tmp_path / "absent" / "a.png")
 
 
-def test_a_full_disk_leaves_nothing_behind(picture: Picture, tmp_path: Path, small_disk: None):
-    with pytest.raises(SaveError, match="with free space"):
+def test_a_full_disk_leaves_nothing_behind(picture: Picture, tmp_path: Path):
+    with pytest.raises(SaveError, match="with free space"), small_disk():
         picture.save(tmp_path / "a.png", receipt_beside=True)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_full_disk_leaves_the_picture_of_before(
-    picture: Picture, tmp_path: Path, small_disk: None
-):
+def test_a_full_disk_leaves_the_picture_of_before(picture: Picture, tmp_path: Path):
     (tmp_path / "a.png").write_bytes(b"before")
 
-    with pytest.raises(SaveError):
+    with pytest.raises(SaveError), small_disk():
         picture.save(tmp_path / "a.png")
     assert (tmp_path / "a.png").read_bytes() == b"before"
 
