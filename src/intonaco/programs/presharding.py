@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 DERIVED_KEY = "derived"
-PADDING_KEY = "padding"
 ALIGNMENT_BYTES = 64
 MAX_HEADER_BYTES = 100_000_000
 DTYPE_NAMES: dict[str, DtypeName] = {
@@ -98,13 +97,14 @@ def write_presharded(path: Path, tensors: Mapping[str, Tensor], derived: Iterabl
     try:
         # Cloned where two names share memory (tied weights): the format refuses shared memory.
         own = {name: tensor.detach().contiguous().clone() for name, tensor in tensors.items()}
-        metadata = {DERIVED_KEY: json.dumps(sorted(derived)), PADDING_KEY: ""}
-        writer.save_file(own, temporary, metadata=metadata)
+        # One entry only: the format keeps several in no order.
+        derived_json = json.dumps(sorted(derived))
+        writer.save_file(own, temporary, metadata={DERIVED_KEY: derived_json})
         # Kernels with aligned loads fault on a mapping whose data start anywhere.
         missing = -_data_start(temporary) % ALIGNMENT_BYTES
         if missing:
-            metadata[PADDING_KEY] = " " * missing
-            writer.save_file(own, temporary, metadata=metadata)
+            padded_json = derived_json + " " * missing
+            writer.save_file(own, temporary, metadata={DERIVED_KEY: padded_json})
         temporary.rename(path)
     finally:
         temporary.unlink(missing_ok=True)
