@@ -3,6 +3,7 @@
 import base64
 import io
 import os
+import re
 import shutil
 import signal
 from pathlib import Path
@@ -129,12 +130,16 @@ def test_the_smoke_generation_went_through_the_step_cache(server):
             ["model=no-such-folder"],
             "ModelNotFoundError: model folder no-such-folder does not exist",
         ),
-        (["step_caches=[calibrated]"], "CalibrationError: calibration file"),
+        (["model=COPY", "step_caches=[calibrated]"], "CalibrationError: calibration file"),
         (["backend=inductor", "may_compile=false", "store=STORE"], "ArtifactMissingError: "),
     ],
 )
 def test_a_profile_that_cannot_be_served_fails_with_its_reason(fields, reason, tmp_path):
-    words = [word.replace("STORE", str(tmp_path)) for field in fields for word in ("--set", field)]
+    copy = tmp_path / "model"
+    shutil.copytree(shipped_folder(), copy, ignore=shutil.ignore_patterns("step-cache.json"))
+    places = {"STORE": str(tmp_path / "store"), "COPY": str(copy)}
+    fields = [re.sub("STORE|COPY", lambda found: places[found.group()], field) for field in fields]
+    words = [word for field in fields for word in ("--set", field)]
     with running_server(*words, command=SHIPPED) as server:
         line = server.await_event("state", state="failed")
         assert server.client.get("/healthz").status_code == 200
