@@ -166,7 +166,9 @@ def test_a_damaged_part_is_fetched_once_more(url, template):
     damages = []
 
     def damage_once(conversation, content):
-        if damages or b"Range:" not in conversation.sent or len(content) < 900:
+        # What arrives at once may be any part of an answer: only its body is damaged.
+        body = content.rpartition(b"\r\n\r\n")[2]
+        if damages or b"Range:" not in conversation.sent or len(body) < 100:
             return content
         damages.append(conversation.index)
         return content[:-50] + bytes([content[-50] ^ 1]) + content[-49:]
