@@ -9,9 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from intonaco.errors import SaveError, UnsupportedError
-
-INK, FAINT, MARK, SECOND = "#2b2622", "#b9aea1", "#e84855", "#2f6690"
+from intonaco.quality.plotting import FAINT, MARK, SECOND, write_plots
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,39 +43,12 @@ def save_plots(
 
     Raises UnsupportedError without matplotlib, SaveError where the folder cannot be written.
     """
-    figure_class = _figure_class()
     drawings: dict[str, Callable[[Any], None]] = {
         "fit.png": partial(_plot_fit, signals=signals),
         "skips.png": partial(_plot_skips, modes=modes),
         "quality.png": partial(_plot_quality, modes=modes, fewer=fewer),
     }
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        return tuple(_save(folder / name, figure_class, draw) for name, draw in drawings.items())
-    except OSError as error:
-        raise SaveError(
-            f"cannot write plots to {folder} ({error.strerror or error}); choose a writable folder"
-        ) from None
-
-
-def _figure_class() -> Any:
-    try:
-        # Not pyplot, which keeps figures in the process.
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise UnsupportedError(
-            "plots need matplotlib, which is not installed; pip install 'intonaco[quality]'"
-        ) from None
-    return Figure
-
-
-def _save(path: Path, figure_class: Any, draw: Callable[[Any], None]) -> Path:
-    figure = figure_class(figsize=(7, 4.2), layout="constrained")
-    axes = figure.add_subplot()
-    axes.spines[["top", "right"]].set_visible(False)
-    draw(axes)
-    figure.savefig(path, dpi=120)
-    return path
+    return write_plots(folder, drawings)
 
 
 def _plot_fit(axes: Any, signals: Signals) -> None:

@@ -10,9 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from intonaco.errors import SaveError, UnsupportedError
+from intonaco.quality.plotting import FAINT, INK, MARK, SECOND, write_plots
 
-INK, FAINT, MARK, SECOND = "#2b2622", "#b9aea1", "#e84855", "#2f6690"
 COLORS = {
     "ours": MARK,
     "intq": SECOND,
@@ -69,34 +68,7 @@ def save_streaming_plots(
         ),
         "streaming-bits.png": partial(_plot_quality, edits=first, names=("ours", *ablations)),
     }
-    figure_class = _figure_class()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        return tuple(_save(folder / name, figure_class, draw) for name, draw in drawings.items())
-    except OSError as error:
-        raise SaveError(
-            f"cannot write plots to {folder} ({error.strerror or error}); choose a writable folder"
-        ) from None
-
-
-def _figure_class() -> Any:
-    try:
-        # Not pyplot, which keeps figures in the process.
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise UnsupportedError(
-            "plots need matplotlib, which is not installed; pip install 'intonaco[quality]'"
-        ) from None
-    return Figure
-
-
-def _save(path: Path, figure_class: Any, draw: Callable[[Any], None]) -> Path:
-    figure = figure_class(figsize=(7, 4.2), layout="constrained")
-    axes = figure.add_subplot()
-    axes.spines[["top", "right"]].set_visible(False)
-    draw(axes)
-    figure.savefig(path, dpi=120)
-    return path
+    return write_plots(folder, drawings)
 
 
 def _seconds(axis: Any) -> None:

@@ -6,8 +6,7 @@ Shape letters: H x W pixels, Y x X tokens.
 
 import base64
 import html
-import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from typing import Any
@@ -16,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from intonaco.errors import UnsupportedError
+from intonaco.quality.plotting import MARK, SECOND, encode_plot
 
-INK, FAINT, MARK, SECOND = "#2b2622", "#b9aea1", "#e84855", "#2f6690"
 PART_COLORS = ("#2f6690", "#e84855", "#c99700", "#4f8a5b", "#7a5195", "#b9aea1")
 RATIO_TICKS = (5, 15, 50, 150)
 OVERLAY_SHARE = 0.75
@@ -62,7 +60,7 @@ def plot_sizes(part_bytes: Mapping[str, Sequence[int]]) -> bytes:
         axes.legend(frameon=False, fontsize=8, ncols=len(part_bytes), loc="lower right")
         axes.margins(y=0.25)
 
-    return _png(draw)
+    return encode_plot(draw)
 
 
 def plot_spectra(spectra: Sequence[Spectrum]) -> bytes:
@@ -78,7 +76,7 @@ def plot_spectra(spectra: Sequence[Spectrum]) -> bytes:
             title="keys blue, values red; later blocks darker",
         )  # fmt: skip
 
-    return _png(draw)
+    return encode_plot(draw)
 
 
 def plot_frontier(frontier: Frontier) -> bytes:
@@ -101,7 +99,7 @@ def plot_frontier(frontier: Frontier) -> bytes:
         upper.set_xticks(RATIO_TICKS, [str(ratio) for ratio in RATIO_TICKS])
         upper.minorticks_off()
 
-    return _png(draw)
+    return encode_plot(draw)
 
 
 def draw_importance(picture: Image.Image, importance_YX: NDArray[np.float64]) -> Image.Image:
@@ -145,20 +143,3 @@ def page(title: str, facts: Mapping[str, str], pictures: Mapping[str, bytes]) ->
         "figure{margin:1.5rem 0}figcaption{margin-bottom:.4rem}img{max-width:100%}</style>"
         f"<h1>{html.escape(title)}</h1><table>{rows}</table>{figures}</html>\n"
     )
-
-
-def _png(draw: Callable[[Any], None]) -> bytes:
-    try:
-        # Not pyplot, which keeps figures in the process.
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise UnsupportedError(
-            "plots need matplotlib, which is not installed; pip install 'intonaco[quality]'"
-        ) from None
-    figure: Any = Figure(figsize=(7, 4.2), layout="constrained")
-    axes = figure.add_subplot()
-    axes.spines[["top", "right"]].set_visible(False)
-    draw(axes)
-    encoded = io.BytesIO()
-    figure.savefig(encoded, dpi=120, format="png")
-    return encoded.getvalue()
