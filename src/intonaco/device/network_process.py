@@ -49,7 +49,7 @@ from intonaco.streaming.protocol import (
 )
 from intonaco.streaming.settings import EditPlan
 from intonaco.streaming.shaped import ShapedStore
-from intonaco.streaming.shared_files import CheckedFile, Layout, map_shared, whole_files
+from intonaco.streaming.shared_files import CheckedFile, Layout, Lengths, map_shared, whole_files
 from intonaco.streaming.store import Connection as StoreConnection
 from intonaco.streaming.store import Store, open_store
 from intonaco.streaming.traces import Trace
@@ -84,6 +84,7 @@ class NetworkProcess:
         self._emulated: EmulatedLink | None = None
         self._store: Store | None = None
         self._files: StreamFiles | None = None
+        self._lengths: Lengths | None = None
         self._manifest: TemplateManifest | None = None
         self._client: StreamClient | None = None
         self._running: asyncio.Task[None] | None = None
@@ -158,6 +159,8 @@ class NetworkProcess:
             memory[start : start + len(whole)] = whole
         self._manifest = manifest
         self._files = self._restored(_checked_files(manifest, message.folder, memory, layout))
+        self._lengths = Lengths(memory, layout)
+        self._publish_lengths()
         self._send(Opened(num_manifest_bytes=len(content), num_bytes=layout.num_bytes))
 
     async def _fetch(self, name: str, max_bytes: int) -> bytes:
@@ -291,7 +294,14 @@ class NetworkProcess:
                 "fetches them again"
             )
 
+    def _publish_lengths(self) -> None:
+        """Let reconstruction see what has arrived."""
+        if self._files is not None and self._lengths is not None:
+            for index, file in enumerate(self._files.all()):
+                self._lengths.raise_to(index, file.num_verified_bytes)
+
     def _report(self) -> None:
+        self._publish_lengths()
         client, now = self._client, time.monotonic()
         if client is None or now - self._reported_at < REPORT_S:
             return

@@ -1,8 +1,8 @@
-"""Where each file of a template lies in the memory that two processes share, and who checked it.
+"""Where each file of a template lies in the memory that processes share, and who checked it.
 
-The process of the network writes, the process of the device reads prefixes whose lengths it was
-told. Both compute the same layout from the manifest. The memory is an unlinked temporary file, so
-nothing is left behind however either process ends.
+The process of the network writes, the others read: prefixes whose lengths they were told, or as much
+as `Lengths` says is there. All compute the same layout from the manifest. The memory is an unlinked
+temporary file, so nothing is left behind however any process ends.
 """
 
 import contextlib
@@ -12,18 +12,22 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from intonaco.errors import PackDamagedError, PackError, SaveError
 from intonaco.template.manifest import FileRecord, LadderRecord, TemplateManifest
 from intonaco.template.pack_format import ChunkReader, Role
 
 SHARED_MEMORY_FOLDER = Path("/dev/shm")
+LENGTH_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Offsets by file name, and the length of the whole; the manifest comes first."""
+    """Offsets by file name, and the length of the whole; the manifest comes first, `Lengths` last."""
 
     offsets: dict[str, int]
+    lengths_offset: int
     num_bytes: int
 
     @classmethod
@@ -34,7 +38,28 @@ class Layout:
             if record.name not in offsets:
                 offsets[record.name] = at
                 at += record.num_bytes
-        return cls(offsets=offsets, num_bytes=at)
+        lengths_offset = -(-at // LENGTH_BYTES) * LENGTH_BYTES
+        num_bytes = lengths_offset + LENGTH_BYTES * len(ladders(manifest))
+        return cls(offsets=offsets, lengths_offset=lengths_offset, num_bytes=num_bytes)
+
+
+class Lengths:
+    """How much of each progressive file is there, checked; in the order of `ladders`.
+
+    One process writes, others read at any time: a length is one aligned 64-bit store, made after the
+    bytes that it counts. A reader checks those bytes anyway.
+    """
+
+    def __init__(self, memory: mmap.mmap, layout: Layout) -> None:
+        self._lengths = np.frombuffer(memory, np.uint64, offset=layout.lengths_offset)
+
+    def raise_to(self, index: int, num_bytes: int) -> None:
+        """Say that so much of a file is there; what once was there stays."""
+        if num_bytes > self._lengths[index]:
+            self._lengths[index] = num_bytes
+
+    def read(self) -> list[int]:
+        return self._lengths.tolist()
 
 
 def make_shared_file() -> int:

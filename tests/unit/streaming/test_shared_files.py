@@ -7,7 +7,15 @@ from collections.abc import Iterator
 import pytest
 
 from intonaco.errors import PackDamagedError
-from intonaco.streaming.shared_files import CheckedFile, Layout, make_shared_file, map_shared
+from intonaco.streaming.shared_files import (
+    LENGTH_BYTES,
+    CheckedFile,
+    Layout,
+    Lengths,
+    ladders,
+    make_shared_file,
+    map_shared,
+)
 from intonaco.template.manifest import LadderRecord
 from intonaco.template.pack_format import Role
 from tests.support.templates import small_packed
@@ -33,7 +41,20 @@ def test_no_two_files_overlap_and_all_fit():
     for record in PACKED.manifest.files():
         assert layout.offsets[record.name] == ends
         ends += record.num_bytes
-    assert layout.num_bytes == ends
+    assert ends <= layout.lengths_offset < ends + LENGTH_BYTES
+    assert layout.num_bytes == layout.lengths_offset + LENGTH_BYTES * len(ladders(PACKED.manifest))
+
+
+def test_another_view_of_the_memory_sees_lengths_that_only_grow():
+    layout = Layout.of(PACKED.manifest, num_manifest_bytes=50)
+    with mmap.mmap(-1, layout.num_bytes) as memory:
+        writer, reader = Lengths(memory, layout), Lengths(memory, layout)
+        writer.raise_to(0, 300)
+        writer.raise_to(1, 2**40)
+        writer.raise_to(0, 200)
+        seen = reader.read()
+        del writer, reader
+    assert seen == [300, 2**40, *[0] * (len(ladders(PACKED.manifest)) - 2)]
 
 
 @pytest.mark.parametrize("size", [1, 7, 400, 10**6])
