@@ -22,6 +22,7 @@ from intonaco.template import plane_kernels
 from intonaco.template.catalog import Template, open_template
 from intonaco.template.decoder import StateDecoder, decode_all
 from intonaco.template.loading import plan_prefixes
+from intonaco.template.pack_reader import open_ladder
 from intonaco.template.plane_decoding import (
     DecodePlane,
     Flags,
@@ -30,7 +31,7 @@ from intonaco.template.plane_decoding import (
     read_head,
 )
 from intonaco.template.planes import codes_of, decode_planes, encode_planes, first_exponent
-from intonaco.template.reconstruct import PackSource, measure_reconstruct, open_ladder
+from intonaco.template.reconstruct import PackSource, measure_reconstruct
 
 BUDGET_RATIOS = (5, 15, 50, 150)
 WAYS: dict[str, DecodePlane] = {"plain": decode_plane, "compiled": plane_kernels.decode_plane}

@@ -58,9 +58,16 @@ class UnitFactors:
         mixed_RN *= self.row_factors_N
         return mixed_RN.T
 
+    def write_at(self, step: int, out_Nd: Matrix) -> None:
+        """Write the unit's matrix at one step."""
+        np.matmul(self.coefficients_at(step), self.basis_Rd, out=out_Nd)
+        np.add(out_Nd, self.mean_d, out=out_Nd)
+
     def matrix_at(self, step: int) -> Matrix:
         """Return the unit's matrix (N, d) at one step."""
-        return self.coefficients_at(step) @ self.basis_Rd + self.mean_d
+        made_Nd = np.empty((len(self.row_factors_N), len(self.mean_d)), np.float32)
+        self.write_at(step, made_Nd)
+        return made_Nd
 
 
 @dataclass(slots=True)

@@ -28,7 +28,8 @@ from intonaco.quality.template_plots import (
 from intonaco.template.catalog import Template
 from intonaco.template.loading import TemplateParts, load_template, open_parts, plan_prefixes
 from intonaco.template.manifest import NonNegative, Strict, TemplateManifest
-from intonaco.template.reconstruct import PackSource, Place, open_ladder, places
+from intonaco.template.pack_reader import Place, open_ladder, places
+from intonaco.template.reconstruct import PackSource
 from intonaco.template.strands import num_profiles, strand_of
 
 MAX_SAMPLED_UNITS = 32

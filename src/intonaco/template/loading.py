@@ -24,7 +24,8 @@ from intonaco.template.catalog import Template
 from intonaco.template.identity import TemplateIdentity, latents_digest, mask_digest
 from intonaco.template.latents_file import read_latents
 from intonaco.template.manifest import FileRecord, LadderRecord, TemplateManifest
-from intonaco.template.reconstruct import PackSource, Place, places
+from intonaco.template.pack_reader import Place, places
+from intonaco.template.reconstruct import PackSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

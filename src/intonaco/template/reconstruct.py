@@ -1,10 +1,8 @@
-"""From what has arrived of a template to keys and values, unit by unit, at any time.
+"""A template's files as what an edit reads: tensors, made from what has arrived.
 
-Takes prefixes of basis and coefficient files, in pieces of any size and any order of files, and hands
-out each unit as good as what is there allows: what has not arrived counts as zero. Knows nothing of
-disks, links or clocks.
+`pack_reader.py` decodes; here numbers become tensors of a dtype, in buffers of the edit's own.
 
-Shape letters: I image tokens, N template rows, d width, R components.
+Shape letters: I image tokens, N template rows, d width.
 """
 
 import time
@@ -13,16 +11,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from intonaco.errors import ManifestError, PackError, TemplateMissingError
 from intonaco.families.template_state import KINDS, StateShape
-from intonaco.template.decoder import CODEC, StateDecoder
 from intonaco.template.fast_planes import plane_decoder_for
-from intonaco.template.ladder_file import LadderReader
-from intonaco.template.manifest import LadderRecord, TemplateManifest
-from intonaco.template.pack_writer import ladder_header
-
-Place = tuple[int | None, int]
-"""Step (None for a basis file) and block group."""
+from intonaco.template.manifest import TemplateManifest
+from intonaco.template.pack_reader import PackReader, places
 
 FLOAT16_BYTES = 2
 
@@ -39,11 +31,8 @@ class PackSource:
 
         Raises ManifestError for a codec that is not known here.
         """
-        if manifest.codec != CODEC:
-            raise ManifestError(
-                f"codec must be {CODEC!r}, got {manifest.codec!r}; build the template again, or read "
-                "it with the version that wrote it"
-            )
+        decode = plane_decoder_for(sum(record.num_bytes for record, _ in places(manifest)))
+        self._reader = PackReader(manifest, decode=decode)
         sizes = manifest.sizes
         self._shape = StateShape(
             num_steps=sizes.num_steps,
@@ -52,16 +41,6 @@ class PackSource:
             width=sizes.width,
         )
         self._dtype = dtype
-        self._readers = {
-            place: open_ladder(manifest, record, place) for record, place in places(manifest)
-        }
-        self._decoder = StateDecoder(
-            num_steps=sizes.num_steps,
-            num_blocks=sizes.num_blocks,
-            num_rows=sizes.num_rows,
-            width=sizes.width,
-            decode=plane_decoder_for(sum(record.num_bytes for record, _ in places(manifest))),
-        )
 
     @property
     def shape(self) -> StateShape:
@@ -72,18 +51,11 @@ class PackSource:
 
         Raises PackError, which names the file; what came before stays usable.
         """
-        for increment in self._readers[step, group].feed(piece):
-            try:
-                self._decoder.add(increment)
-            except PackError as error:
-                name = "basis" if step is None else f"coefficients of step {step}"
-                raise type(error)(
-                    f"{name}, block group {group}: {error}; build the template again"
-                ) from None
+        self._reader.feed(step, group, piece)
 
     def num_verified_bytes(self, step: int | None, group: int) -> int:
         """Return how many leading bytes of a file are in use; fetching goes on from there."""
-        return self._readers[step, group].num_verified_bytes
+        return self._reader.num_verified_bytes(step, group)
 
     def read(self, step: int, block: int, /) -> tuple[Tensor, Tensor]:
         """Return keys and values, each (N, d). Raises TemplateMissingError for no such unit."""
@@ -103,38 +75,14 @@ class PackSource:
 
         One product per unit, in float32, and one rounding to the buffers' dtype.
         """
-        self._check_unit(step, block)
         for kind, target in enumerate((key, value)):
-            factors = self._decoder.factors(block, kind)
-            coefficients_NR = torch.from_numpy(factors.coefficients_at(step))
-            mean_d, basis_Rd = torch.from_numpy(factors.mean_d), torch.from_numpy(factors.basis_Rd)
-            if rows_N is None and target.dtype == torch.float32:
-                torch.addmm(mean_d, coefficients_NR, basis_Rd, out=target)
-                continue
-            made_Nd = torch.addmm(mean_d, coefficients_NR, basis_Rd).to(target.dtype)
-            if rows_N is None:
+            is_plain = rows_N is None and target.dtype == torch.float32 and target.is_contiguous()
+            made_Nd = target if is_plain else torch.empty(self._shape.num_rows, self._shape.width)
+            self._reader.write(step, block, kind, made_Nd.numpy())
+            if rows_N is not None:
+                target.index_copy_(0, rows_N, made_Nd.to(target.dtype))
+            elif not is_plain:
                 target.copy_(made_Nd)
-            else:
-                target.index_copy_(0, rows_N, made_Nd)
-
-    def _check_unit(self, step: int, block: int) -> None:
-        shape = self._shape
-        if not (0 <= step < shape.num_steps and 0 <= block < shape.num_blocks):
-            raise TemplateMissingError(
-                f"template state has no unit (step {step}, block {block}), it has steps 0.."
-                f"{shape.num_steps - 1} and blocks 0..{shape.num_blocks - 1}; build it for this "
-                "model and number of steps"
-            )
-
-
-def places(manifest: TemplateManifest) -> list[tuple[LadderRecord, Place]]:
-    """Return every ladder file with its place: the bases, then coefficients step by step."""
-    found: list[tuple[LadderRecord, Place]] = [
-        (record, (None, group)) for group, record in enumerate(manifest.bases)
-    ]
-    for step, row in enumerate(manifest.coefficients):
-        found += [(record, (step, group)) for group, record in enumerate(row)]
-    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,17 +113,3 @@ def measure_reconstruct(source: PackSource, *, num_repeats: int = 20) -> Reconst
     median_s = sorted(rounds[1:])[num_repeats // 2]
     unit_bytes = len(KINDS) * shape.num_rows * shape.width * FLOAT16_BYTES
     return ReconstructSpeed(gigabytes_per_s=unit_bytes / median_s / 1e9, unit_us=median_s * 1e6)
-
-
-def open_ladder(manifest: TemplateManifest, record: LadderRecord, place: Place) -> LadderReader:
-    """Return a reader of the file at `place` that knows what the manifest says of it."""
-    step, group = place
-    expected = ladder_header(
-        template_id=manifest.template_id,
-        codec=manifest.codec,
-        num_rows=manifest.sizes.num_rows,
-        width=manifest.sizes.width,
-        blocks=manifest.sizes.block_groups[group],
-        step=step,
-    )
-    return LadderReader(expected, name=record.name)

@@ -15,8 +15,9 @@ from intonaco.template.coded import Ladder
 from intonaco.template.decoder import StateDecoder
 from intonaco.template.ladder_file import LadderReader, write_ladder
 from intonaco.template.pack_format import Role
+from intonaco.template.pack_reader import places
 from intonaco.template.pack_writer import ladder_header
-from intonaco.template.reconstruct import PackSource, measure_reconstruct, places
+from intonaco.template.reconstruct import PackSource, measure_reconstruct
 from tests.support.comparison import assert_close
 from tests.support.templates import (
     BLOCK_GROUPS,
