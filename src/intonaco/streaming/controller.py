@@ -73,7 +73,13 @@ class StreamController:
 
     def received(self, num_bytes: int, now: float) -> None:
         """Bytes arrived, in the order in which they were asked for."""
-        self.rate = self.rate.add(num_bytes, self._active_s(now))
+        early_s = self.holdings.due[0].at - now if self.holdings.due else 0.0
+        if early_s > 0:
+            # The round trip is shorter than was thought. Active time begins with these bytes, so
+            # they took none of it: counted, they would make any rate look higher.
+            self.holdings.advance_due(early_s)
+        else:
+            self.rate = self.rate.add(num_bytes, self._active_s(now))
         self._active_until = max(now, self._active_until)
         self._last_byte_at = now
         self.holdings.receive(num_bytes)

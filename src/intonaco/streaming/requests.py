@@ -4,7 +4,7 @@ Small frozen records; no sockets, no clocks.
 """
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from intonaco.streaming.tables import ShardTable
@@ -130,6 +130,10 @@ class Holdings:
             self.due_bytes -= taken
             if files[index] >= head.range.stop:
                 self.due.popleft()
+
+    def advance_due(self, early_s: float) -> None:
+        """All that is due can come `early_s` earlier than was thought when it was asked for."""
+        self.due = deque(replace(each, at=each.at - early_s) for each in self.due)
 
     def forget_due(self) -> None:
         """The connection is gone: what was asked for will not come."""

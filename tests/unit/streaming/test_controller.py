@@ -10,6 +10,7 @@ from intonaco.streaming.late import Run
 from intonaco.streaming.rate import RateSettings
 from intonaco.streaming.requests import Abandon, Fetch, Finished, Holdings, Pause
 from intonaco.streaming.settings import EditPlan, StreamSettings
+from tests.support.comparison import assert_close
 from tests.support.streaming import ENCODE_S, SHARD_RUN_S, klein_plan
 
 FAST = RateSettings(start_bytes_per_s=70e6)  # 560 Mbit/s
@@ -53,6 +54,20 @@ def test_floors_come_first_as_long_as_they_could_be_late_on_a_slower_link():
 def test_on_a_fast_link_the_first_shard_gets_more_than_its_floor_at_once():
     first, second = all_fetches(controller())[:2]
     assert (first.shard, second.shard) == (0, 0)
+
+
+def test_a_link_with_a_shorter_round_trip_than_assumed_is_measured_all_the_same():
+    slow_start = RateSettings(start_bytes_per_s=2.5e6)
+    stream = controller(StreamSettings(rate=slow_start, round_trip_s=ROUND_TRIP_S))
+    now = 0.0
+    for _ in range(100):
+        all_fetches(stream, now)
+        while stream.holdings.due_bytes:
+            # The first of them long before the assumed round trip, all of them at 100 Mbit/s.
+            part_bytes = min(16_384, stream.holdings.due_bytes)
+            now += part_bytes / 12.5e6
+            stream.received(part_bytes, now)
+    assert_close(stream.rate.bytes_per_s, 12.5e6, atol=1.0, why="a constant rate, sums of floats")
 
 
 def test_no_byte_is_asked_for_twice():
