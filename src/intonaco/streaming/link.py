@@ -14,6 +14,13 @@ from itertools import pairwise
 from intonaco.errors import StreamSettingsError
 from intonaco.streaming.traces import Trace
 
+# What a TCP packet holds on an Ethernet: no receiver sees less at once.
+PACKET_BYTES = 1448
+PART_S = 0.004
+# How long a link goes on carrying while nobody reads; a receive buffer holds megabytes.
+BUFFER_S = 0.25
+LOOK_S = 0.02
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
@@ -128,7 +135,8 @@ class LinkShaper:
 
     A proxy, or a client's reader, awaits `round_trip()` before it passes a request on over an idle
     connection, and `throttle(n)` before it hands over n bytes; it closes the connection as soon as
-    `is_up` is False or `lost_since` reports a reset.
+    `is_up` is False or `lost_since` reports a reset. Whoever comes late, because a sleep took longer
+    than was asked for, finds what a socket's buffer would hold by then: the average rate is exact.
 
     Args:
         clock, sleep: seconds that never run back, and the way to wait for them.
@@ -156,11 +164,31 @@ class LinkShaper:
 
     async def throttle(self, num_bytes: int) -> None:
         """Return when the link has carried `num_bytes` more; several callers share its rate."""
-        begin = max(self.now(), self._free_at)
+        await self.wait_until(self.carry(num_bytes, since=self.now()))
+
+    def carry(self, num_bytes: int, *, since: float) -> float:
+        """Put `num_bytes`, due since then, on the link; return when they are through.
+
+        `since` may lie up to BUFFER_S in the past: the link carried meanwhile, to a buffer.
+        """
+        begin = max(since, self.now() - BUFFER_S, self._free_at)
         self._free_at = self.model.finish_at(begin, num_bytes)
-        # Short naps, so that a link that stays silent for ever can still be cancelled or closed.
-        while (left := self._free_at - self.now()) > 0:
-            await self._sleep(min(left, 0.2))
+        return self._free_at
+
+    def part_bytes(self) -> int:
+        """Return in how large parts a receiver sees bytes come in now: PART_S of the link's time."""
+        begin = max(self.now(), self._free_at)
+        carried = int(self.model.bytes_between(begin, begin + PART_S))
+        return max(PACKET_BYTES, carried)
+
+    async def wait_until(self, then: float, check: Callable[[], None] = lambda: None) -> None:
+        """Wait for a time of the link; `check` may end that by an error.
+
+        Short naps, so that a link that stays silent for ever can still be cancelled or closed.
+        """
+        while (left := then - self.now()) > 0:
+            await self._sleep(min(left, LOOK_S))
+            check()
 
     def is_up(self, now: float | None = None) -> bool:
         return self.model.is_up(self.now() if now is None else now)

@@ -45,6 +45,12 @@ class EntityTags:
         return self.known[key]
 
 
+class LargeChunks(FileResponse):
+    """Reads much at once: every read is a thread's, which costs more than reading."""
+
+    chunk_size = READ_BYTES
+
+
 @dataclass(slots=True)
 class CatalogFiles:
     """Answers GET and HEAD for the files below one folder."""
@@ -57,23 +63,23 @@ class CatalogFiles:
         found = await asyncio.to_thread(self._find, request.path_params["path"])
         if found is None:
             return PlainTextResponse("no such file\n", status_code=404)
-        path, status = found
-        tag = await asyncio.to_thread(self.tags.of, path, status)
+        path, status, tag = found
         # The two lists may change; every other file is named by what it holds.
         is_list = path.name in {MANIFEST_NAME, CATALOG_NAME}
         headers = {"ETag": tag, "Cache-Control": "no-cache" if is_list else FOREVER}
         if tag in _listed(request.headers.get("if-none-match", "")):
             return Response(status_code=304, headers=headers)
-        return FileResponse(path, headers=headers, stat_result=status)
+        return LargeChunks(path, headers=headers, stat_result=status)
 
-    def _find(self, name: str) -> tuple[Path, os.stat_result] | None:
+    def _find(self, name: str) -> tuple[Path, os.stat_result, str] | None:
         if len(name) > MAX_PATH_CHARACTERS or "\0" in name:
             return None
         path = (self.root / name).resolve()
         is_hidden = any(part.startswith(".") for part in Path(name).parts)
         if is_hidden or not path.is_relative_to(self.root) or not path.is_file():
             return None
-        return path, path.stat()
+        status = path.stat()
+        return path, status, self.tags.of(path, status)
 
 
 def make_application(root: Path) -> Starlette:

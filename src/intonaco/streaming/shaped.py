@@ -4,17 +4,12 @@ For demos, tests and measurements on one machine. Rate and round trip hold for w
 sent is a few hundred bytes a request and is not slowed.
 """
 
-import asyncio
 from collections import deque
 from dataclasses import dataclass
 
 from intonaco.errors import StoreLostError
 from intonaco.streaming.link import LinkShaper
 from intonaco.streaming.store import Connection, Piece, RangeRequest, Store
-
-# Real links hand over packets; larger parts would make a slow link look like a stuttering one.
-PART_BYTES = 4096
-LOOK_S = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +30,16 @@ class ShapedStore:
         return ShapedConnection(await self.store.connect(), self.shaper)
 
 
+@dataclass(slots=True)
+class _Open:
+    """A request that was asked for at a time of the link and is not answered in full."""
+
+    asked_at: float
+    was_idle: bool
+    num_bytes: int
+    num_left: int
+
+
 class ShapedConnection:
     """Hands over what arrives no earlier than the link would have."""
 
@@ -42,8 +47,7 @@ class ShapedConnection:
         self._connection = connection
         self._shaper = shaper
         self._connected_at = shaper.now()
-        # Per open request: when it was asked for, and how many bytes are still to come.
-        self._open: deque[tuple[float, int]] = deque()
+        self._open: deque[_Open] = deque()
         self._rest = b""
         self._tag = ""
 
@@ -53,44 +57,48 @@ class ShapedConnection:
 
     async def ask(self, request: RangeRequest) -> None:
         await self._connection.ask(request)
-        self._open.append((self._shaper.now(), request.stop - request.start))
+        num_bytes = request.stop - request.start
+        self._open.append(
+            _Open(
+                asked_at=self._shaper.now(),
+                was_idle=not self._open,
+                num_bytes=num_bytes,
+                num_left=num_bytes,
+            )
+        )
 
     async def read(self) -> Piece:
-        asked_at, left = self._open[0]
+        current = self._open[0]
         if not self._rest:
             piece = await self._connection.read()
             self._rest, self._tag = piece.content, piece.tag
-            # Elapsed already for whoever asked early enough.
-            await self._pass_time(asked_at + self._shaper.model.round_trip_s - self._shaper.now())
-        content, self._rest = self._rest[:PART_BYTES], self._rest[PART_BYTES:]
-        await self._carry(len(content))
-        self._open.popleft()
-        if left > len(content):
-            self._open.appendleft((asked_at, left - len(content)))
-        return Piece(content=content, tag=self._tag)
+        num_bytes = min(len(self._rest), self._shaper.part_bytes())
+        # The round trip has elapsed already for whoever asked early enough.
+        await self._carry(num_bytes, since=current.asked_at + self._shaper.model.round_trip_s)
+        content, self._rest = self._rest[:num_bytes], self._rest[num_bytes:]
+        is_first = current.num_left == current.num_bytes
+        current.num_left -= num_bytes
+        if current.num_left <= 0:
+            self._open.popleft()
+        round_trip_s = self._shaper.now() - current.asked_at
+        return Piece(
+            content=content,
+            tag=self._tag,
+            round_trip_s=round_trip_s if is_first and current.was_idle else None,
+        )
 
     async def fetch(self, name: str, *, max_bytes: int) -> bytes:
-        await self._shaper.round_trip()
+        asked_at = self._shaper.now()
         content = await self._connection.fetch(name, max_bytes=max_bytes)
-        for start in range(0, len(content), PART_BYTES):
-            await self._carry(len(content[start : start + PART_BYTES]))
+        await self._carry(len(content), since=asked_at + self._shaper.model.round_trip_s)
         return content
 
     async def close(self) -> None:
         await self._connection.close()
 
-    async def _carry(self, num_bytes: int) -> None:
-        carried = asyncio.ensure_future(self._shaper.throttle(num_bytes))
-        try:
-            while not carried.done():
-                await asyncio.wait({carried}, timeout=LOOK_S)
-                self._check()
-        finally:
-            carried.cancel()
-
-    async def _pass_time(self, seconds: float) -> None:
-        if seconds > 0:
-            await asyncio.sleep(seconds)
+    async def _carry(self, num_bytes: int, *, since: float) -> None:
+        through_at = self._shaper.carry(num_bytes, since=since)
+        await self._shaper.wait_until(through_at, self._check)
         self._check()
 
     def _check(self) -> None:
