@@ -22,8 +22,9 @@ import intonaco
 from benchmarks._streaming_inputs import KLEIN, ROUND_TRIP_S, TRACE_FILES, load_traces
 from benchmarks._streaming_simulation import Case, cases
 from benchmarks.streaming_quality import TEMPLATE_SEED, Prepared, prepare
-from intonaco.device.edit import StreamRecord, TemplateSession
+from intonaco.device.edit import TemplateSession
 from intonaco.device.link import LinkSettings, TemplateLink
+from intonaco.device.records import StreamRecord
 from intonaco.model import Model
 from intonaco.quality.metrics import psnr
 from intonaco.streaming.pack_table import table_of

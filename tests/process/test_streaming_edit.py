@@ -132,7 +132,7 @@ def complete(session: TemplateSession, **request) -> StreamedEdit:
 def test_with_all_of_the_state_the_picture_is_that_of_a_local_edit(studio, url):
     with TemplateLink(url) as link:
         edited = complete(TemplateSession(studio.model, link, settings=SMALL_FILES), prompt=WORDS)
-    assert edited.stream.flag == "coded"
+    assert edited.stream.flag == "complete"
     # Coefficient files that buy nothing have a floor of no bytes and are never asked for.
     assert edited.stream.state_bytes >= sum(
         record.num_bytes for record in studio.template.manifest.bases
@@ -169,6 +169,23 @@ def test_without_the_network_the_rest_is_dense_and_the_picture_that_of_a_dense_e
     assert edited.picture.image.tobytes() == dense_edit(studio).image.tobytes()
 
 
+def test_without_reconstruction_the_rest_is_dense_and_the_next_edit_has_it_again(studio, url):
+    with TemplateLink(url) as link:
+        session = TemplateSession(studio.model, link, settings=SMALL_FILES)
+
+        def end_reconstruction(event) -> bool:
+            if event.index == 0:
+                for number in link.reconstruction.process_ids:
+                    os.kill(number, signal.SIGKILL)
+            return True
+
+        edited = session.edit(prompt=WORDS, progress=end_reconstruction)
+        again = session.edit(prompt=WORDS)
+    assert edited.stream.flag.startswith("dense-from-step-")
+    assert any("reconstruction process" in trouble for trouble in edited.stream.troubles)
+    assert again.stream.shards[0].word == "run"
+
+
 def test_a_link_that_dies_on_the_way_ends_in_a_picture_with_its_flag(studio, url):
     dying = EmulatedLink(
         mbps=(0.3,),
@@ -177,7 +194,7 @@ def test_a_link_that_dies_on_the_way_ends_in_a_picture_with_its_flag(studio, url
     )
     edited = draw(studio, url, emulated=dying)
     flag = edited.stream.flag
-    assert flag in {"coded", "degraded"} or flag.startswith("dense-from-step-")
+    assert flag in {"complete", "coded", "degraded"} or flag.startswith("dense-from-step-")
 
 
 def test_a_server_that_goes_away_for_good_ends_in_a_picture(studio):
@@ -312,4 +329,7 @@ def test_the_command_line_streams_and_explains_what_was_sent(
     assert WORDS not in shown
     assert main([*words, *model, "--json"]) == 0
     fields = json.loads(capsys.readouterr().out)
-    assert fields["stream"]["flag"] in {"coded", "degraded"} or fields["stream"]["dense_from_step"]
+    assert (
+        fields["stream"]["flag"] in {"complete", "coded", "degraded"}
+        or fields["stream"]["dense_from_step"]
+    )

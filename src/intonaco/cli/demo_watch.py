@@ -7,8 +7,8 @@ from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from intonaco.device.edit import StreamRecord
     from intonaco.device.link import TemplateLink
+    from intonaco.device.records import StreamRecord
     from intonaco.device.source import StreamedSource
     from intonaco.quality.demo_plot import ShardTrack, Timeline
     from intonaco.streaming.link import LinkModel

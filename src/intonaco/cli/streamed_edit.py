@@ -12,7 +12,8 @@ from intonaco.cli.terminal import PictureProgress, Terminal
 from intonaco.errors import RequestError
 
 if TYPE_CHECKING:
-    from intonaco.device.edit import StreamedEdit, StreamRecord
+    from intonaco.device.edit import StreamedEdit
+    from intonaco.device.records import StreamRecord
     from intonaco.device.link import LinkSettings, TemplateLink
     from intonaco.model import Model
     from intonaco.streaming.protocol import EmulatedLink

@@ -10,13 +10,13 @@ import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from intonaco.device.link import TemplateLink
-from intonaco.device.source import ShardRecord, StreamedSource
+from intonaco.device.records import StreamRecord
+from intonaco.device.source import StreamedSource
 from intonaco.device.timing import DeviceTimes, measure
 from intonaco.errors import StoreError, StoreLostError, UnsupportedError
 from intonaco.families.base import EditableFamily
@@ -28,48 +28,6 @@ from intonaco.streaming.protocol import Begin, Progress, Summary
 from intonaco.streaming.settings import StreamSettings
 from intonaco.template.identity import TemplateIdentity
 from intonaco.template.loading import TemplateParts, open_parts
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamRecord:
-    """What streaming an edit was like.
-
-    Attributes:
-        shards: in the order in which they ran, up to the one from which on the model ran dense.
-        dense_from_step: the first step that computed every token; None = none did.
-        state_bytes: of the coded state, what the edit read.
-        received_bytes: over the link, in this edit.
-        sent: everything that left the device since the template was opened or last edited.
-        troubles: what went wrong in reconstruction and on the link.
-        seconds: from the request to the picture.
-    """
-
-    shards: tuple[ShardRecord, ...]
-    dense_from_step: int | None
-    state_bytes: int
-    received_bytes: int
-    bytes_per_s: float
-    sent: tuple[str, ...]
-    num_connections: int
-    troubles: tuple[str, ...]
-    seconds: float
-
-    @property
-    def stall_s(self) -> float:
-        return sum(shard.stall_s for shard in self.shards)
-
-    @property
-    def flag(self) -> str:
-        """In a word: coded, degraded, or dense-from-step-N."""
-        if self.dense_from_step is not None:
-            return f"dense-from-step-{self.dense_from_step}"
-        return self.state
-
-    @property
-    def state(self) -> Literal["coded", "degraded"]:
-        """Degraded where a shard borrowed or was cut before all that was asked for had come."""
-        is_degraded = any(shard.word == "borrow" or shard.is_cut for shard in self.shards)
-        return "degraded" if is_degraded else "coded"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +53,8 @@ class TemplateSession:
         self.link = link
         self.settings = settings or StreamSettings()
         self.parts: TemplateParts = open_parts(link.manifest, link.read_file)
+        # What starts up beside it would be measured, too.
+        link.reconstruction.wait_ready()
         self.times: DeviceTimes = measure(_family(model), link.manifest, self.parts)
 
     @property

@@ -1,6 +1,7 @@
 """The device's end of the network's process: start it, open a template, follow one edit at a time.
 
-Everything that leaves the device goes through that process, and nothing of a request goes in.
+Everything that leaves the device goes through that process, and nothing of a request goes in. With
+the template come the processes that decode it.
 """
 
 import mmap
@@ -17,7 +18,8 @@ from pathlib import Path
 from types import TracebackType
 
 from intonaco import errors
-from intonaco.errors import IntonacoError, StoreError, StoreLostError
+from intonaco.device.reconstruction import Reconstruction, SharedFiles
+from intonaco.errors import IntonacoError, StoreError, StoreLostError, StreamSettingsError
 from intonaco.streaming.prefix_cache import DEFAULT_MAX_BYTES
 from intonaco.streaming.protocol import (
     TO_NETWORK,
@@ -54,12 +56,20 @@ class LinkSettings:
         cache_folder: where fetched prefixes are kept; None keeps nothing.
         idle_s: an open request that brings nothing for so long counts as lost.
         emulated: a slower link than the real one, for demos and tests.
+        num_decoders: processes that decode; None = one core less than there are, at most 4.
     """
 
     cache_folder: Path | None = None
     cache_bytes: int = DEFAULT_MAX_BYTES
     idle_s: float = 1.0
     emulated: EmulatedLink | None = None
+    num_decoders: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.num_decoders is not None and self.num_decoders < 1:
+            raise StreamSettingsError(
+                f"num_decoders must be at least 1 or None, got {self.num_decoders}; None suits most"
+            )
 
 
 class TemplateLink:
@@ -83,6 +93,7 @@ class TemplateLink:
         self._connection = Connection(ours.detach())
         self._listener = threading.Thread(target=self._listen, name="intonaco-link", daemon=True)
         self._listener.start()
+        self._reconstruction: Reconstruction | None = None
         try:
             self._memory = self._open()
         except BaseException:
@@ -105,9 +116,11 @@ class TemplateLink:
         self._listener.join()
 
     def close(self) -> None:
-        """End the network's process; may be called again."""
+        """End all processes of this template; may be called again."""
         if self._shared < 0:
             return
+        if self._reconstruction is not None:
+            self._reconstruction.close()
         # The end of its connection is what that process ends by.
         self._connection.close()
         try:
@@ -169,6 +182,13 @@ class TemplateLink:
     def manifest(self) -> TemplateManifest:
         return self._manifest
 
+    @property
+    def reconstruction(self) -> Reconstruction:
+        """What decodes the template; made when the template was opened."""
+        if self._reconstruction is None:
+            raise StoreError(f"{self.url} is not open")
+        return self._reconstruction
+
     def _open(self) -> mmap.mmap:
         store_url, folder = split_url(self.url)
         cache_folder = self._settings.cache_folder
@@ -189,6 +209,14 @@ class TemplateLink:
         content = memory[: answer.num_manifest_bytes]
         self._manifest = read_manifest(content, name=f"{self.url}/manifest.json")
         self._layout = Layout.of(self._manifest, num_manifest_bytes=len(content))
+        shared = SharedFiles(
+            descriptor=self._shared,
+            num_manifest_bytes=answer.num_manifest_bytes,
+            num_bytes=answer.num_bytes,
+        )
+        self._reconstruction = Reconstruction(
+            self._manifest, shared, num_workers=self._settings.num_decoders
+        )
         return memory
 
     def _send(self, message: Open | Begin | AskStart | Begun | Ended | Finish) -> None:

@@ -1,23 +1,23 @@
 """Template state as it streams in: receive | reconstruct | execute, one shard ahead of the model.
 
-The network's process receives. A thread here settles each shard shortly before its turn, with the
-prefix that is there by then, and reconstructs it; the model executes and takes what is ready. The
-three overlap: a shard is cut at its deadline, in transfer and in decoding, so the model never waits
-for more than a floor. Between two shards the thread decodes what has arrived for later ones.
+The network's process receives, the reconstruction processes decode what has arrived. A thread here
+settles each shard shortly before its turn: how it starts, with which prefix, and its keys and values;
+the model executes and takes what is ready. The three overlap: a shard is cut at its deadline, in
+transfer and in decoding, so the model never waits for more than a floor.
 
-    shard    asked -> settled (run | borrow) -> reconstructed -> running -> ended
+    shard    asked -> settled (run | borrow) -> made -> running -> ended
                    -> dense: the state is gone, from this step on the model computes everything
 """
 
+import operator
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from torch import Tensor
-
-from intonaco.device.decoding import Decoding
 from intonaco.device.link import TemplateLink
+from intonaco.device.reconstruction import BlockState
+from intonaco.device.records import ShardRecord
 from intonaco.errors import (
     IntonacoError,
     PackError,
@@ -28,46 +28,31 @@ from intonaco.errors import (
 from intonaco.families.template_state import StateShape
 from intonaco.streaming.late import LateSettings
 from intonaco.streaming.protocol import Started, StartWord
-from intonaco.template.reconstruct import PackSource
+from intonaco.template.manifest import LadderRecord
 
-BlockState = tuple[Tensor, Tensor]
 LOOK_S = 0.25
 # Enough for a first guess to be replaced soon; a single slow shard should not shift all others.
 SMOOTHING = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShardRecord:
-    """What became of one shard.
-
-    Attributes:
-        word: "run" with a prefix, "borrow" the step before, "dense" without state.
-        num_bytes: length of the two prefixes that it read.
-        stall_s: how long the model waited for it.
-    """
-
-    step: int
-    group: int
-    word: StartWord
-    level: int | None
-    num_bytes: int
-    is_cut: bool
-    stall_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Settled:
+    """How a shard starts; lengths are of what it was made from."""
+
     started: Started
     blocks: dict[int, BlockState]
+    coefficient_bytes: int = 0
+    basis_bytes: int = 0
     error: IntonacoError | None = None
 
 
 @dataclass(slots=True)
 class _Clockwork:
-    """Measured times, seconds; planned ones until then."""
+    """Measured times, seconds; planned ones until then. `decode_bytes_per_s`: None = not known."""
 
     run_s: list[float]
     reconstruct_s: list[float]
+    decode_bytes_per_s: float | None = None
     begun_at: dict[int, float] = field(default_factory=dict[int, float])
 
 
@@ -96,15 +81,13 @@ class StreamedSource:
         self._link = link
         self._sizes = link.manifest.sizes
         self._groups = self._sizes.block_groups
-        self._pack = PackSource(link.manifest)
-        self._decoding = Decoding(link, self._pack)
+        self._reconstruction = link.reconstruction
         self._start_at = start_at
         self._late = late
         self._clock = clock
         self._changed = threading.Condition()
         self._settled: dict[int, _Settled] = {}
         self._held: dict[int, dict[int, BlockState]] = {}
-        self._read_s = 0.0
         self._reached = -1
         self._is_closed = False
         self._is_stopped = False
@@ -113,6 +96,11 @@ class StreamedSource:
         )
 
     def __enter__(self) -> "StreamedSource":
+        try:
+            self._reconstruction.begin()
+        except StreamingError as error:
+            # Met again at the first shard, which then runs dense.
+            self.troubles.append(str(error))
         self._thread.start()
         return self
 
@@ -122,10 +110,17 @@ class StreamedSource:
             self._changed.notify_all()
         self._stop_stream()
         self._thread.join(timeout=self._longest_s + 2 * LOOK_S)
+        self._reconstruction.rest()
 
     @property
     def shape(self) -> StateShape:
-        return self._pack.shape
+        sizes = self._sizes
+        return StateShape(
+            num_steps=sizes.num_steps,
+            num_blocks=sizes.num_blocks,
+            num_rows=sizes.num_rows,
+            width=sizes.width,
+        )
 
     @property
     def num_shards(self) -> int:
@@ -133,10 +128,11 @@ class StreamedSource:
 
     @property
     def num_bytes(self) -> int:
-        """Of the coded state: what reconstruction has read so far."""
-        places = [(None, group) for group in range(len(self._groups))]
-        rows = [(s, g) for s in range(self._sizes.num_steps) for g in range(len(self._groups))]
-        return sum(self._pack.num_verified_bytes(*place) for place in (*places, *rows))
+        """Of the coded state: what the shards so far were made from, each byte counted once."""
+        longest = dict.fromkeys(range(len(self._groups)), 0)
+        for record in self.records:
+            longest[record.group] = max(longest[record.group], record.basis_bytes)
+        return sum(record.coefficient_bytes for record in self.records) + sum(longest.values())
 
     def read(self, step: int, block: int, /) -> BlockState:
         """Return keys and values; waits for a late shard, a bounded time.
@@ -170,17 +166,7 @@ class StreamedSource:
             raise self._go_dense(step)
         settled = self._settled[shard]
         started = settled.started
-        self.records.append(
-            ShardRecord(
-                step=step,
-                group=group,
-                word=started.word,
-                level=started.level,
-                num_bytes=started.coefficient_bytes + started.basis_bytes,
-                is_cut=started.is_cut,
-                stall_s=self._clock() - reached_at,
-            )
-        )
+        self.records.append(self._record(settled, step, group, self._clock() - reached_at))
         if started.word == "give-up":
             raise settled.error or StreamingError(
                 f"the state of step {step} did not come, and this model cannot run without it; check "
@@ -188,11 +174,31 @@ class StreamedSource:
             )
         if started.word == "dense":
             raise self._go_dense(step)
+        if started.word == "run":
+            self._reconstruction.keep(group)
         self._tell(lambda: self._link.begun(shard, has_borrowed=started.word == "borrow"))
         with self._changed:
             self.times.begun_at[shard] = self._clock()
             self._settled.pop(shard - 1, None)
             self._changed.notify_all()
+
+    def _record(self, settled: _Settled, step: int, group: int, stall_s: float) -> ShardRecord:
+        started = settled.started
+        lengths = (settled.coefficient_bytes, settled.basis_bytes)
+        files = (self._link.manifest.coefficients[step][group], self._link.manifest.bases[group])
+        is_run = started.word == "run"
+        arrived = (started.coefficient_bytes, started.basis_bytes)
+        return ShardRecord(
+            step=step,
+            group=group,
+            word=started.word,
+            level=started.level,
+            coefficient_bytes=settled.coefficient_bytes,
+            basis_bytes=settled.basis_bytes,
+            is_cut=is_run and (started.is_cut or any(map(operator.lt, lengths, arrived))),
+            is_whole=is_run and all(map(_is_whole, lengths, files)),
+            stall_s=stall_s,
+        )
 
     def _end(self, shard: int) -> None:
         began_at = self.times.begun_at.get(shard)
@@ -231,7 +237,7 @@ class StreamedSource:
         )
 
     def _reconstruct(self) -> None:
-        """Settle and reconstruct shard after shard, each shortly before its turn."""
+        """Settle shard after shard, each shortly before its turn."""
         for shard in range(self.num_shards):
             if not self._wait_turn(shard):
                 return
@@ -244,16 +250,13 @@ class StreamedSource:
 
     def _wait_turn(self, shard: int) -> bool:
         """Wait until one reconstruction before `shard` is needed; return False if the edit ended."""
-        while not self._is_closed and self._reached < shard:
-            due_at = self._due_at(shard)
-            left = LOOK_S if due_at is None else due_at - self._clock()
-            if left <= 0:
-                return True
-            if self._decoding.ahead():
-                continue
-            with self._changed:
-                if not self._is_closed and self._reached < shard:
-                    self._changed.wait(min(left, LOOK_S))
+        with self._changed:
+            while not self._is_closed and self._reached < shard:
+                due_at = self._due_at(shard)
+                left = LOOK_S if due_at is None else due_at - self._clock()
+                if left <= 0:
+                    return True
+                self._changed.wait(min(left, LOOK_S))
         return not self._is_closed
 
     def _due_at(self, shard: int) -> float | None:
@@ -269,20 +272,38 @@ class StreamedSource:
         step, group = divmod(shard, len(self._groups))
         try:
             started = self._link.start(shard, within_s=self._late.give_up_s)
-            blocks = self._blocks(started, step, group)
+            if started.word != "run":
+                is_borrowed = started.word == "borrow"
+                return _Settled(started=started, blocks=self._held[group] if is_borrowed else {})
+            return self._made(started, group)
         except (StreamingError, PackError) as error:
-            # The link itself is gone, or its bytes make no state: as if nothing more came.
+            # The link or reconstruction is gone, or the bytes make no state: as if nothing more came.
             self.troubles.append(str(error))
             return self._without_link(shard, step, group, error)
-        self._held[group] = blocks
-        return _Settled(started=self._as_decoded(started, group), blocks=blocks)
 
-    def _as_decoded(self, started: Started, group: int) -> Started:
-        """Return `started` with what of its basis was decoded in time."""
-        num_bytes = self._pack.num_verified_bytes(None, group)
-        if started.word != "run" or num_bytes >= started.basis_bytes:
-            return started
-        return replace(started, basis_bytes=num_bytes, is_cut=True)
+    def _made(self, started: Started, group: int) -> _Settled:
+        """Return the shard with keys and values. Raises StreamingError or PackError.
+
+        What cannot be decoded by the shard's turn is left for the next step of the same blocks: a
+        prefix of a prefix decodes as well.
+        """
+        made = self._reconstruction.make(
+            started.shard,
+            coefficient_bytes=started.coefficient_bytes,
+            basis_bytes=started.basis_bytes,
+            turn_at=self._turn_at(started.shard),
+        )
+        if made.trouble:
+            self.troubles.append(made.trouble)
+        self.times.reconstruct_s[started.shard] = made.seconds
+        self.times.decode_bytes_per_s = made.bytes_per_s or self.times.decode_bytes_per_s
+        self._held[group] = made.blocks
+        return _Settled(
+            started=started,
+            blocks=made.blocks,
+            coefficient_bytes=made.coefficient_bytes,
+            basis_bytes=made.basis_bytes,
+        )
 
     def _without_link(self, shard: int, step: int, group: int, error: IntonacoError) -> _Settled:
         """A step that began is finished with the state of the step before; none begins so."""
@@ -295,36 +316,14 @@ class StreamedSource:
             started=started, blocks=self._held[group] if may_borrow else {}, error=error
         )
 
-    def _blocks(self, started: Started, step: int, group: int) -> dict[int, BlockState]:
-        """Return keys and values of the group's blocks from the prefixes that `started` names.
-
-        What cannot be decoded by the shard's turn is left for the next step of the same blocks: a
-        prefix of a prefix decodes as well.
-        """
-        if started.word == "borrow":
-            return self._held[group]
-        if started.word != "run":
-            return {}
-        began_at = self._clock()
-        manifest = self._link.manifest
-        self._decoding.up_to(
-            None, group, min(started.basis_bytes, manifest.bases[group].floor_bytes)
-        )
-        self._decoding.up_to(step, group, started.coefficient_bytes)
-        floor_s = self._clock() - began_at
-        turn_at = self._turn_at(started.shard)
-        while self._clock() + self._read_s < turn_at:
-            if not self._decoding.one_slice(group, started.basis_bytes):
-                break
-        reading_at = self._clock()
-        blocks = {block: self._pack.read(step, block) for block in self._groups[group]}
-        self._read_s = self._clock() - reading_at
-        self.times.reconstruct_s[started.shard] = floor_s + self._read_s
-        return blocks
-
     def _turn_at(self, shard: int) -> float:
         """Return when `shard` is expected to be needed; the past where that is now."""
         began_at = self.times.begun_at.get(shard - 1)
         if shard and began_at is not None:
             return began_at + self.times.run_s[shard - 1]
         return self._start_at if shard == 0 else 0.0
+
+
+def _is_whole(num_bytes: int, record: LadderRecord) -> bool:
+    """Return whether a prefix holds all of the file that gains anything."""
+    return num_bytes >= record.cuts_from_floor()[-1][0]

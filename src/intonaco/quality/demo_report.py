@@ -38,7 +38,7 @@ class EditStory:
         uncompressed_s: when the uncompressed state would have been here over the same link.
         stored_bytes: of the coded state at the store. used_bytes: of it, what the edit read.
         num_shards: of the template; so many of them ran with state, num_run, cut ones included.
-        flag: coded, degraded or dense-from-step-N.
+        flag: complete, coded, degraded or dense-from-step-N.
         sent: one text per request, as it went over the wire.
     """
 
@@ -97,13 +97,12 @@ def report_html(report: DemoReport) -> str:
 
 def explain_flag(flag: str) -> str:
     """Return what a stream's flag means, for somebody who has not read the documentation."""
+    if flag == "complete":
+        return "all of the template's state came in time"
     if flag == "coded":
-        return "all state that was asked for came in time"
+        return "as much of the template's state as came in time, for every block at every step"
     if flag == "degraded":
-        return (
-            "some state was not received or decoded in time: the model took what was ready, or that "
-            "of the step before"
-        )
+        return "some state did not come in time: the model took that of the step before"
     step = flag.rpartition("-")[2]
     return f"the state stayed away: from step {step} on every token was computed here"
 

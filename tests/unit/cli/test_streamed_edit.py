@@ -1,17 +1,34 @@
 """`edit --template URL` and `template serve|fetch` at the desk: what is refused, what is said."""
 
+from dataclasses import replace
+
 import pytest
 
 from intonaco.cli import main
 from intonaco.cli.streamed_edit import describe, explain, is_url, parse_link
-from intonaco.device.edit import StreamRecord
-from intonaco.device.source import ShardRecord
+from intonaco.device.records import ShardRecord, StreamRecord
 from intonaco.errors import RequestError
+
+
+def shard(**changes) -> ShardRecord:
+    fields = {
+        "step": 0,
+        "group": 0,
+        "word": "run",
+        "level": 3,
+        "coefficient_bytes": 4,
+        "basis_bytes": 6,
+        "is_cut": False,
+        "is_whole": False,
+        "stall_s": 0.0,
+    }
+    return ShardRecord(**{**fields, **changes})
+
 
 RECORD = StreamRecord(
     shards=(
-        ShardRecord(step=0, group=0, word="run", level=3, num_bytes=10, is_cut=False, stall_s=0.01),
-        ShardRecord(step=0, group=1, word="run", level=1, num_bytes=10, is_cut=True, stall_s=0.02),
+        shard(group=0, is_cut=False, stall_s=0.01),
+        shard(group=1, is_cut=True, stall_s=0.02),
     ),
     dense_from_step=None,
     state_bytes=1_500_000,
@@ -50,9 +67,23 @@ def test_what_describes_no_link_is_refused(text):
 
 def test_an_edit_is_described_in_one_line():
     assert describe(RECORD) == (
-        "degraded: 1.500 MB of state used, 2.000 MB received, 2 shards, 1 cut, 0 borrowed, 30 ms of "
+        "coded: 1.500 MB of state used, 2.000 MB received, 2 shards, 1 cut, 0 borrowed, 30 ms of "
         "stalls in 1.25 s"
     )
+
+
+@pytest.mark.parametrize(
+    ("shards", "dense_from_step", "flag"),
+    [
+        ((shard(is_whole=True), shard(is_whole=True)), None, "complete"),
+        ((shard(is_whole=True), shard()), None, "coded"),
+        ((shard(is_cut=True),), None, "coded"),
+        ((shard(is_whole=True), shard(word="borrow")), None, "degraded"),
+        ((shard(is_whole=True), shard(word="borrow")), 2, "dense-from-step-2"),
+    ],
+)
+def test_the_flag_says_what_became_of_the_state(shards, dense_from_step, flag):
+    assert replace(RECORD, shards=shards, dense_from_step=dense_from_step).flag == flag
 
 
 def test_what_was_sent_is_shown_as_it_was():

@@ -92,7 +92,12 @@ def test_what_was_sent_stands_there_request_by_request():
 
 @pytest.mark.parametrize(
     ("flag", "word"),
-    [("coded", "in time"), ("degraded", "in time"), ("dense-from-step-3", "from step 3 on")],
+    [
+        ("complete", "all of the template"),
+        ("coded", "as much"),
+        ("degraded", "step before"),
+        ("dense-from-step-3", "from step 3 on"),
+    ],
 )
 def test_every_flag_is_explained_in_plain_words(flag, word):
     assert word in explain_flag(flag)
