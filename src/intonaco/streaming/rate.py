@@ -86,27 +86,27 @@ class RateEstimate:
         sample = pending.pending_bytes / pending.pending_s
         return replace(
             self,
-            fast=_blend(
-                self._before(self.fast, sample), sample, pending.pending_s, settings.fast_s
-            ),
-            slow=_blend(
-                self._before(self.slow, sample), sample, pending.pending_s, settings.slow_s
-            ),
+            fast=self._blend(self.fast, sample, pending.pending_s, settings.fast_s),
+            slow=self._blend(self.slow, sample, pending.pending_s, settings.slow_s),
             pending_bytes=0,
             pending_s=0.0,
             measured_s=self.measured_s + pending.pending_s,
         )
 
-    def _before(self, average: float | None, sample: float) -> float | None:
-        """Return what the sample is blended with: silence before the first byte is no measurement.
+    def _blend(
+        self, average: float | None, sample: float, sample_s: float, constant_s: float
+    ) -> float:
+        """Return a plain average of the first samples, an exponential one once `constant_s` passed.
 
-        A server that takes its time to answer once would else look like a dead link.
+        The very first sample holds what is slow once: new code, a new connection. Taken as it is and
+        then forgotten at the pace of `constant_s`, it would hold a fast link down for a whole edit.
         """
-        return self.settings.start_bytes_per_s if average is None and sample == 0 else average
-
-
-def _blend(average: float | None, sample: float, sample_s: float, constant_s: float) -> float:
-    """Return a time-weighted exponential average; the first sample is taken as it is."""
-    if average is None:
-        return sample
-    return average + (1 - math.exp(-sample_s / constant_s)) * (sample - average)
+        if average is None and sample > 0:
+            return sample
+        weight = 1 - math.exp(-sample_s / constant_s)
+        if average is None:
+            # Silence before the first byte is no measurement: a server that takes its time to answer
+            # once would else look like a dead link.
+            return self.settings.start_bytes_per_s * (1 - weight)
+        weight = max(weight, sample_s / (self.measured_s + sample_s))
+        return average + weight * (sample - average)

@@ -22,6 +22,19 @@ def test_the_first_sample_is_taken_as_it_is():
     assert estimate.bytes_per_s == 10_000_000
 
 
+def test_a_slow_first_sample_counts_no_more_than_any_other():
+    slow_once = RateEstimate(settings=RateSettings()).add(40_000, 0.02)
+    estimate = fed(slow_once, 10_000_000, 0.18)
+    assert_close(
+        estimate.slow, 0.1 * 2e6 + 0.9 * 10e6, atol=1.0, why="a plain average, sums of floats"
+    )
+
+
+def test_silence_before_the_first_byte_is_no_measurement():
+    settings = RateSettings(start_bytes_per_s=1e6)
+    assert RateEstimate(settings=settings).add(0, 0.05).bytes_per_s > 0.7e6
+
+
 def test_a_steady_rate_is_found():
     estimate = fed(RateEstimate(settings=RateSettings()), 5_000_000, 2.0)
     assert_close(estimate.bytes_per_s, 5e6, atol=1.0, why="equal samples: rounding of floats only")
