@@ -21,7 +21,7 @@ from intonaco.device.timing import DeviceTimes, measure
 from intonaco.errors import StoreError, StoreLostError, UnsupportedError
 from intonaco.families.base import EditableFamily
 from intonaco.model import Model, PictureSource
-from intonaco.pipelines.generate import ProgressCallback
+from intonaco.pipelines.generate import ProgressCallback, StepEvent
 from intonaco.pipelines.picture import Picture
 from intonaco.pipelines.receipt import EditRecord, TemplateRecord
 from intonaco.streaming.protocol import Begin, Progress, Summary
@@ -96,9 +96,8 @@ class TemplateSession:
                     seed=seed,
                     is_private=is_private,
                     template_state=self.parts.with_state(source, num_bytes=0),
-                    progress=progress,
+                    progress=_ending(source, progress),
                 )
-                source.finish()
                 seconds = time.monotonic() - began_at
         finally:
             # Taken from an edit that failed, too, or the next one would get it.
@@ -142,6 +141,17 @@ class TemplateSession:
             run_s=tuple(source.times.run_s),
             reconstruct_s=tuple(source.times.reconstruct_s),
         )
+
+
+def _ending(source: StreamedSource, progress: ProgressCallback | None) -> ProgressCallback:
+    """Return a callback that ends the last shard with the last step, before the picture is decoded."""
+
+    def report(event: StepEvent) -> bool | None:
+        if event.index + 1 == event.num_steps:
+            source.finish()
+        return None if progress is None else progress(event)
+
+    return report
 
 
 def _family(model: Model) -> EditableFamily:
