@@ -42,6 +42,7 @@
     │   ├── TraceError              a bandwidth trace is missing, damaged or cannot be synthesized
     │   └── StoreError              a store of templates cannot be used
     │       ├── StoreLostError      no connection, or nothing arrived over it in time; worth a retry
+    │       ├── StoreTrustError     an https server is not who it should be, or speaks no TLS
     │       ├── StoreAnswerError    the store answered what was not asked for, or has no such file
     │       └── StoreChangedError   a file of the store is another one than before
     ├── ServingError                a server cannot start, or cannot do what a client asked
@@ -228,6 +229,10 @@ class StoreError(StreamingError):
 
 class StoreLostError(StoreError):
     """No connection can be had, or nothing arrived over it in time; trying again may help."""
+
+
+class StoreTrustError(StoreError):
+    """An https server is not who it should be, or speaks no TLS; trying again does not help."""
 
 
 class StoreAnswerError(StoreError):

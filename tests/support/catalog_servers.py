@@ -26,7 +26,7 @@ http {{
   access_log off;
   client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
   fastcgi_temp_path {folder}/fastcgi; uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
-  server {{ listen 127.0.0.1:{port}; root {root}; }}
+  server {{ listen {address}:{port} {listen}; root {root}; {more} }}
 }}
 """
 
@@ -58,8 +58,13 @@ def own_server(root: Path, *, port: int = 0) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def nginx_server(root: Path, scratch: Path) -> Iterator[str]:
-    """Serve `root` by nginx; yield its URL. Skips where there is no nginx."""
+def nginx_server(
+    root: Path, scratch: Path, *, address: str = "127.0.0.1", listen: str = "", more: str = ""
+) -> Iterator[str]:
+    """Serve `root` by nginx; yield its URL. Skips where there is no nginx.
+
+    `listen` and `more` go into its configuration: words of its listen line, lines of its server.
+    """
     binary = shutil.which("nginx") or (NGINX if Path(NGINX).is_file() else None)
     if binary is None:
         pytest.skip("nginx is not installed: apt-get install nginx-light")
@@ -67,13 +72,21 @@ def nginx_server(root: Path, scratch: Path) -> Iterator[str]:
     configuration = scratch / "nginx.conf"
     user = "user root;" if os.geteuid() == 0 else ""
     configuration.write_text(
-        NGINX_CONFIGURATION.format(folder=scratch, port=port, root=root, user=user)
+        NGINX_CONFIGURATION.format(
+            folder=scratch,
+            port=port,
+            root=root,
+            user=user,
+            address=address,
+            listen=listen,
+            more=more,
+        )
     )
     command = [binary, "-c", str(configuration), "-p", str(scratch), "-e", str(scratch / "log")]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         try:
             await_port(port, process)
-            yield f"http://127.0.0.1:{port}"
+            yield f"http://{address}:{port}"
         finally:
             process.terminate()
             process.wait(timeout=DEADLINE_S)

@@ -18,6 +18,7 @@ from intonaco.errors import (
     StoreAnswerError,
     StoreChangedError,
     StoreLostError,
+    StoreTrustError,
 )
 from intonaco.streaming.controller import StreamController
 from intonaco.streaming.late import Borrow, GiveUp, GoDense, Run, Start, Wait
@@ -196,6 +197,9 @@ class StreamClient:
                 pause = asyncio.ensure_future(asyncio.sleep(self._retry_s))
                 self._retry_s = min(LONGEST_RETRY_S, 2 * self._retry_s)
                 await self._pass(pause, grace_until)
+            except StoreTrustError as error:
+                self._give_up(str(error))
+                return None
             else:
                 # What was promised while there was no connection was never sent.
                 self.controller.disconnected(self._clock())

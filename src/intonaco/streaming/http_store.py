@@ -16,7 +16,13 @@ from collections import deque
 from dataclasses import dataclass, field
 from urllib.parse import quote, urlsplit
 
-from intonaco.errors import StoreAnswerError, StoreChangedError, StoreError, StoreLostError
+from intonaco.errors import (
+    StoreAnswerError,
+    StoreChangedError,
+    StoreError,
+    StoreLostError,
+    StoreTrustError,
+)
 from intonaco.streaming.store import PIECE_BYTES, Piece, RangeRequest
 
 MAX_HEAD_BYTES = 16_384
@@ -24,6 +30,8 @@ CONNECT_S = 5.0
 STATUS_LINE = re.compile(rb"HTTP/(1\.[01]) (\d{3})(?: |$)")
 CONTENT_RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(?:\d{1,18}|\*)")
 USER_AGENT = "intonaco"
+# OpenSSL's names for why a certificate is not accepted (X509_V_ERR_...).
+HAS_EXPIRED, IS_NOT_YET_VALID, WRONG_HOST, WRONG_ADDRESS = 10, 9, 62, 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +40,7 @@ class HttpStore:
 
     Attributes:
         path: quoted, without a slash at its end.
+        tls: whom an https server may be; None for http.
         idle_s: how long an open request may bring nothing.
     """
 
@@ -39,7 +48,7 @@ class HttpStore:
     host: str
     port: int
     path: str
-    has_tls: bool
+    tls: ssl.SSLContext | None
     idle_s: float
 
     @classmethod
@@ -61,29 +70,35 @@ class HttpStore:
             host=parts.hostname,
             port=port or (443 if has_tls else 80),
             path=quote(parts.path.rstrip("/"), safe="/%~"),
-            has_tls=has_tls,
+            # Trusts what this machine trusts, and what $SSL_CERT_FILE names.
+            tls=ssl.create_default_context() if has_tls else None,
             idle_s=idle_s,
         )
 
     async def connect(self) -> "HttpConnection":
-        """Return a new connection. Raises StoreLostError within CONNECT_S."""
+        """Return a new connection. Errors are those of `open_streams`."""
         return HttpConnection(self, *await self.open_streams())
 
     async def open_streams(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Return both ends of a new connection. Raises StoreLostError within CONNECT_S."""
+        """Return both ends of a new connection, within CONNECT_S.
+
+        Raises StoreLostError, or StoreTrustError where the server is not who it should be.
+        """
         try:
             async with asyncio.timeout(CONNECT_S):
                 return await asyncio.open_connection(
                     self.host,
                     self.port,
                     limit=MAX_HEAD_BYTES,
-                    ssl=ssl.create_default_context() if self.has_tls else None,
+                    ssl=self.tls,
                 )
         except TimeoutError:
             raise StoreLostError(
                 f"{self.url} does not answer within {CONNECT_S:g} s; check the network"
             ) from None
         except (OSError, UnicodeError) as error:
+            if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
+                raise StoreTrustError(f"{self.url}: {_distrust(error, self.host)}") from None
             raise StoreLostError(
                 f"{self.url} cannot be reached ({error}); check the URL and the network"
             ) from None
@@ -189,7 +204,7 @@ class HttpConnection:
 
     async def _send(self, name: str, request: RangeRequest | None) -> None:
         store = self._store
-        is_default_port = store.port == (443 if store.has_tls else 80)
+        is_default_port = store.port == (443 if store.tls else 80)
         host = f"[{store.host}]" if ":" in store.host else store.host
         lines = [
             f"GET {store.path}/{quote(name)} HTTP/1.1",
@@ -266,9 +281,13 @@ class HttpConnection:
             )
         reasons = {
             200: "was sent whole: the server knows no ranges; use one that does, such as nginx",
+            400: "was not understood (status 400); use https:// if the server has TLS",
             404: "is not there; check the URL, or copy the template again",
             416: "is shorter than the manifest says; copy the template again",
         }
+        if 300 <= head.status < 400:
+            place = head.headers.get("location", "no place")
+            raise self._wrong(current, f"was sent on to {place!r:.200}; use that store's URL")
         raise self._wrong(current, reasons.get(head.status, f"was answered with {head.status}"))
 
     def _check_range(self, head: _Head, current: _Open, request: RangeRequest) -> None:
@@ -291,6 +310,29 @@ class HttpConnection:
 
     def _wrong(self, current: _Open, what: str) -> StoreAnswerError:
         return StoreAnswerError(f"{self._store.url}/{current.name} {what}")
+
+
+def _distrust(error: ssl.SSLError, host: str) -> str:
+    """Return why TLS with this server cannot be, and what would work."""
+    if not isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"the server speaks no TLS that this machine understands ({error.reason or error}); check "
+            "the port, or use http:// if it has no TLS"
+        )
+    if error.verify_code in {WRONG_HOST, WRONG_ADDRESS}:
+        return (
+            f"the server's certificate is not for {host}; use the name that it was made for, or a "
+            "certificate for this one"
+        )
+    if error.verify_code in {HAS_EXPIRED, IS_NOT_YET_VALID}:
+        return (
+            f"the server's certificate does not count today ({error.verify_message}); renew it, or "
+            "set this machine's clock"
+        )
+    return (
+        f"nobody whom this machine trusts vouches for the server ({error.verify_message}); set "
+        "SSL_CERT_FILE to a file with its authority's certificate"
+    )
 
 
 def parse_head(content: bytes) -> _Head:
