@@ -17,7 +17,7 @@ from intonaco.streaming.quality_curve import (
     table_from_curve,
 )
 from intonaco.streaming.settings import EditPlan
-from intonaco.streaming.traces import Trace, read_trace
+from intonaco.streaming.traces import SYNTHETIC_LINKS, Trace, read_trace, synthesize_trace
 from intonaco.template.baselines.uniform import STORED_LEVELS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -225,6 +225,19 @@ def _quality(source: str, points: dict[str, dict[float, float]]) -> Quality:
                 ratios=tuple(ratios), psnr_db=tuple(of_ratio[ratio] for ratio in ratios)
             )
     return Quality(source=source, curves=curves, codes=codes)
+
+
+def traces_for(names: tuple[str, ...], *, is_synthetic: bool) -> dict[str, Trace]:
+    """Return the links of a benchmark by short name; ends it where none was recorded here."""
+    if is_synthetic:
+        return {
+            name: synthesize_trace(SYNTHETIC_LINKS[name], num_seconds=600, seed=1, name=name)
+            for name in names
+        }
+    found = load_traces(names)
+    if not found:
+        raise SystemExit("no recorded traces beside this checkout; use --synthetic")
+    return found
 
 
 def load_traces(names: tuple[str, ...]) -> dict[str, Trace]:

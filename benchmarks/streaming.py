@@ -20,8 +20,8 @@ from benchmarks._streaming_inputs import (
     Device,
     Quality,
     load_quality,
-    load_traces,
     shipped_device,
+    traces_for,
 )
 from benchmarks._streaming_plots import draw, over_time
 from benchmarks._streaming_simulation import (
@@ -35,7 +35,7 @@ from benchmarks._streaming_simulation import (
     streamed,
 )
 from intonaco.streaming.settings import EditPlan, StreamSettings
-from intonaco.streaming.traces import SYNTHETIC_LINKS, Trace, synthesize_trace
+from intonaco.streaming.traces import Trace
 
 Result = dict[str, object]
 REQUIRED = ("ours", "dense", "intq", "cachegen", "cachegen_stored_levels")
@@ -46,7 +46,7 @@ def main() -> None:
     started = time.perf_counter()
     quality = load_quality(args.quality)
     device = KLEIN if args.device == "klein" else shipped_device(args.edit_s, args.dense_s)
-    traces = _traces(args)
+    traces = traces_for(tuple(args.traces), is_synthetic=args.synthetic)
     result: Result = {
         "device": device.name,
         "link_scale": device.link_scale,
@@ -82,18 +82,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--no-oracle", action="store_true")
     parser.add_argument("--plots", type=Path, help="folder for PNGs")
     return parser.parse_args()
-
-
-def _traces(args: argparse.Namespace) -> dict[str, Trace]:
-    if args.synthetic:
-        return {
-            name: synthesize_trace(SYNTHETIC_LINKS[name], num_seconds=600, seed=1, name=name)
-            for name in args.traces
-        }
-    found = load_traces(tuple(args.traces))
-    if not found:
-        raise SystemExit("no recorded traces beside this checkout; use --synthetic")
-    return found
 
 
 def _over_trace(device: Device, quality: Quality, trace: Trace, args: argparse.Namespace) -> Result:
