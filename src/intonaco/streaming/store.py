@@ -9,9 +9,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
 from intonaco.errors import StoreAnswerError, StoreError, StoreLostError
@@ -103,7 +102,9 @@ def open_store(url: str, *, idle_s: float = 1.0) -> Store:
                 "http://127.0.0.1:8000"
             )
         return CallStore(url=url, read_range=_folder_reader(folder))
-    return CallStore(url=url, read_range=_object_reader(url), idle_s=30 * idle_s)
+    from intonaco.streaming.object_store import object_reader
+
+    return CallStore(url=url, read_range=object_reader(url, scheme), idle_s=30 * idle_s)
 
 
 def split_url(url: str) -> tuple[str, str]:
@@ -197,24 +198,5 @@ def _folder_reader(folder: Path) -> Callable[[str, int, int], tuple[bytes, str]]
         with (folder / name).open("rb") as file:
             file.seek(start)
             return file.read(stop - start), ""
-
-    return read_range
-
-
-def _object_reader(url: str) -> Callable[[str, int, int], tuple[bytes, str]]:
-    try:
-        # Without types of its own, hence by name.
-        find: Any = import_module("fsspec.core").url_to_fs
-        found: tuple[Any, str] = find(url)
-    except (ImportError, ValueError) as error:
-        raise StoreError(
-            f"store {url} cannot be used here ({error}); http(s)://, file:// and folders always "
-            "work, s3:// needs pip install s3fs"
-        ) from None
-    files, root = found
-
-    def read_range(name: str, start: int, stop: int) -> tuple[bytes, str]:
-        path = f"{root.rstrip('/')}/{name}"
-        return bytes(files.cat_file(path, start=start, end=stop)), ""
 
     return read_range
