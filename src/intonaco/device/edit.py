@@ -18,6 +18,7 @@ from intonaco.device.link import TemplateLink
 from intonaco.device.records import StreamRecord
 from intonaco.device.source import StreamedSource
 from intonaco.device.timing import DeviceTimes, measure
+from intonaco.device.upload import upload_to
 from intonaco.errors import StoreError, StoreLostError, UnsupportedError
 from intonaco.families.base import EditableFamily
 from intonaco.model import Model, PictureSource
@@ -55,7 +56,8 @@ class TemplateSession:
         self.parts: TemplateParts = open_parts(link.manifest, link.read_file)
         # What starts up beside it would be measured, too.
         link.reconstruction.wait_ready()
-        self.times: DeviceTimes = measure(_family(model), link.manifest, self.parts)
+        self._upload = upload_to(model.family.device, link.reconstruction.memory)
+        self.times: DeviceTimes = measure(_family(model), link.manifest, self.parts, self._upload)
 
     @property
     def identity(self) -> TemplateIdentity:
@@ -124,6 +126,7 @@ class TemplateSession:
             reconstruct_s=self.times.reconstruct_s,
             start_at=start_at,
             late=self.settings.late,
+            upload=self._upload,
         )
 
     def _summary(self) -> Summary:

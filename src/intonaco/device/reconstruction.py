@@ -102,6 +102,11 @@ class Reconstruction:
     def process_ids(self) -> tuple[int, ...]:
         return tuple(worker.process_id for worker in self._workers)
 
+    @property
+    def memory(self) -> Tensor:
+        """All slots as bytes; stays mapped as long as it is referred to."""
+        return torch.frombuffer(self._memory, dtype=torch.uint8)
+
     def wait_ready(self) -> None:
         """Wait until all are up; those that have ended are started again first. Raises StreamingError."""
         if not all(worker.is_running() for worker in self._workers):

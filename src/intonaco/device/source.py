@@ -1,9 +1,9 @@
 """Template state as it streams in: receive | reconstruct | execute, one shard ahead of the model.
 
 The network's process receives, the reconstruction processes decode what has arrived. A thread here
-settles each shard shortly before its turn: how it starts, with which prefix, and its keys and values;
-the model executes and takes what is ready. The three overlap: a shard is cut at its deadline, in
-transfer and in decoding, so the model never waits for more than a floor.
+settles each shard shortly before its turn (`settling`): how it starts, with which prefix, and its keys
+and values, where the model reads them; the model executes and takes what is ready. The three overlap: a
+shard is cut at its deadline, in transfer and in decoding, so the model never waits for more than a floor.
 
     shard    asked -> settled (run | borrow) -> made -> running -> ended
                    -> dense: the state is gone, from this step on the model computes everything
@@ -13,47 +13,18 @@ import operator
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from intonaco.device.link import TemplateLink
 from intonaco.device.reconstruction import BlockState
 from intonaco.device.records import ShardRecord
-from intonaco.errors import (
-    IntonacoError,
-    PackError,
-    StateGoneError,
-    StoreLostError,
-    StreamingError,
-)
+from intonaco.device.settling import Settled, Settler, ShardTimes
+from intonaco.device.upload import Blocks, Upload
+from intonaco.errors import StateGoneError, StoreLostError, StreamingError
 from intonaco.families.template_state import StateShape
 from intonaco.streaming.late import LateSettings
-from intonaco.streaming.protocol import Started, StartWord
 from intonaco.template.manifest import LadderRecord
 
 LOOK_S = 0.25
-# Enough for a first guess to be replaced soon; a single slow shard should not shift all others.
-SMOOTHING = 0.5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Settled:
-    """How a shard starts; lengths are of what it was made from."""
-
-    started: Started
-    blocks: dict[int, BlockState]
-    coefficient_bytes: int = 0
-    basis_bytes: int = 0
-    error: IntonacoError | None = None
-
-
-@dataclass(slots=True)
-class _Clockwork:
-    """Measured times, seconds; planned ones until then. `decode_bytes_per_s`: None = not known."""
-
-    run_s: list[float]
-    reconstruct_s: list[float]
-    decode_bytes_per_s: float | None = None
-    begun_at: dict[int, float] = field(default_factory=dict[int, float])
 
 
 class StreamedSource:
@@ -62,6 +33,7 @@ class StreamedSource:
     Args:
         run_s, reconstruct_s: planned seconds per shard.
         start_at: when the first shard is expected to run, on the system's monotonic clock.
+        upload: brings what was made to the model's device; outlives this source.
     """
 
     def __init__(
@@ -72,22 +44,25 @@ class StreamedSource:
         reconstruct_s: tuple[float, ...],
         start_at: float,
         late: LateSettings,
+        upload: Upload,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.records: list[ShardRecord] = []
-        self.troubles: list[str] = []
         self.dense_from_step: int | None = None
-        self.times = _Clockwork(run_s=list(run_s), reconstruct_s=list(reconstruct_s))
+        self.times = ShardTimes(
+            start_at=start_at, run_s=list(run_s), reconstruct_s=list(reconstruct_s)
+        )
         self._link = link
         self._sizes = link.manifest.sizes
         self._groups = self._sizes.block_groups
         self._reconstruction = link.reconstruction
-        self._start_at = start_at
         self._late = late
+        self._upload = upload
         self._clock = clock
         self._changed = threading.Condition()
-        self._settled: dict[int, _Settled] = {}
-        self._held: dict[int, dict[int, BlockState]] = {}
+        self._settler = Settler(link, times=self.times, upload=upload, within_s=late.give_up_s)
+        self._settled: dict[int, Settled] = {}
+        self._running: Blocks = {}
         self._reached = -1
         self._is_closed = False
         self._is_stopped = False
@@ -111,6 +86,11 @@ class StreamedSource:
         self._stop_stream()
         self._thread.join(timeout=self._longest_s + 2 * LOOK_S)
         self._reconstruction.rest()
+
+    @property
+    def troubles(self) -> list[str]:
+        """What went wrong, one line each."""
+        return self._settler.troubles
 
     @property
     def shape(self) -> StateShape:
@@ -146,15 +126,19 @@ class StreamedSource:
         shard = step * len(self._groups) + group
         if shard > self._reached:
             self._enter(shard, step, group)
-        return self._settled[shard].blocks[block]
+        return self._running[block]
 
     def finish(self) -> None:
         """The last shard ended."""
         if self._reached >= 0 and self.dense_from_step is None:
+            self._upload.wait_run()
             self._end(self._reached)
 
     def _enter(self, shard: int, step: int, group: int) -> None:
         """The model reached `shard`: the one before has ended, this one begins once it is ready."""
+        # On a GPU a call returns once it is launched: the clock would tell when the host was through
+        # with the shard before, which is long before the GPU is.
+        self._upload.wait_run()
         reached_at = self._clock()
         if shard:
             self._end(shard - 1)
@@ -176,13 +160,14 @@ class StreamedSource:
             raise self._go_dense(step)
         if started.word == "run":
             self._reconstruction.keep(group)
+        self._running = self._upload.take(settled.uploaded)
         self._tell(lambda: self._link.begun(shard, has_borrowed=started.word == "borrow"))
         with self._changed:
             self.times.begun_at[shard] = self._clock()
             self._settled.pop(shard - 1, None)
             self._changed.notify_all()
 
-    def _record(self, settled: _Settled, step: int, group: int, stall_s: float) -> ShardRecord:
+    def _record(self, settled: Settled, step: int, group: int, stall_s: float) -> ShardRecord:
         started = settled.started
         lengths = (settled.coefficient_bytes, settled.basis_bytes)
         files = (self._link.manifest.coefficients[step][group], self._link.manifest.bases[group])
@@ -201,11 +186,7 @@ class StreamedSource:
         )
 
     def _end(self, shard: int) -> None:
-        began_at = self.times.begun_at.get(shard)
-        if began_at is not None:
-            measured = self._clock() - began_at
-            run_s = self.times.run_s
-            run_s[shard] += SMOOTHING * (measured - run_s[shard])
+        self.times.end(shard, self._clock())
         self._tell(self._link.ended)
 
     def _stop_stream(self) -> None:
@@ -241,7 +222,7 @@ class StreamedSource:
         for shard in range(self.num_shards):
             if not self._wait_turn(shard):
                 return
-            settled = self._settle(shard)
+            settled = self._settler.settle(shard)
             with self._changed:
                 self._settled[shard] = settled
                 self._changed.notify_all()
@@ -252,76 +233,12 @@ class StreamedSource:
         """Wait until one reconstruction before `shard` is needed; return False if the edit ended."""
         with self._changed:
             while not self._is_closed and self._reached < shard:
-                due_at = self._due_at(shard)
+                due_at = self.times.due_at(shard)
                 left = LOOK_S if due_at is None else due_at - self._clock()
                 if left <= 0:
                     return True
                 self._changed.wait(min(left, LOOK_S))
         return not self._is_closed
-
-    def _due_at(self, shard: int) -> float | None:
-        """Return when to settle `shard`, None while the shard before it has not begun."""
-        if shard == 0:
-            return self._start_at - self.times.reconstruct_s[0]
-        began_at = self.times.begun_at.get(shard - 1)
-        if began_at is None:
-            return None
-        return began_at + self.times.run_s[shard - 1] - self.times.reconstruct_s[shard]
-
-    def _settle(self, shard: int) -> _Settled:
-        step, group = divmod(shard, len(self._groups))
-        try:
-            started = self._link.start(shard, within_s=self._late.give_up_s)
-            if started.word != "run":
-                is_borrowed = started.word == "borrow"
-                return _Settled(started=started, blocks=self._held[group] if is_borrowed else {})
-            return self._made(started, group)
-        except (StreamingError, PackError) as error:
-            # The link or reconstruction is gone, or the bytes make no state: as if nothing more came.
-            self.troubles.append(str(error))
-            return self._without_link(shard, step, group, error)
-
-    def _made(self, started: Started, group: int) -> _Settled:
-        """Return the shard with keys and values. Raises StreamingError or PackError.
-
-        What cannot be decoded by the shard's turn is left for the next step of the same blocks: a
-        prefix of a prefix decodes as well.
-        """
-        made = self._reconstruction.make(
-            started.shard,
-            coefficient_bytes=started.coefficient_bytes,
-            basis_bytes=started.basis_bytes,
-            turn_at=self._turn_at(started.shard),
-        )
-        if made.trouble:
-            self.troubles.append(made.trouble)
-        self.times.reconstruct_s[started.shard] = made.seconds
-        self.times.decode_bytes_per_s = made.bytes_per_s or self.times.decode_bytes_per_s
-        self._held[group] = made.blocks
-        return _Settled(
-            started=started,
-            blocks=made.blocks,
-            coefficient_bytes=made.coefficient_bytes,
-            basis_bytes=made.basis_bytes,
-        )
-
-    def _without_link(self, shard: int, step: int, group: int, error: IntonacoError) -> _Settled:
-        """A step that began is finished with the state of the step before; none begins so."""
-        may_borrow = group > 0 and step > 0 and group in self._held
-        word: StartWord = "borrow" if may_borrow else "dense"
-        started = Started(
-            shard=shard, word=word, level=None, coefficient_bytes=0, basis_bytes=0, is_cut=False
-        )
-        return _Settled(
-            started=started, blocks=self._held[group] if may_borrow else {}, error=error
-        )
-
-    def _turn_at(self, shard: int) -> float:
-        """Return when `shard` is expected to be needed; the past where that is now."""
-        began_at = self.times.begun_at.get(shard - 1)
-        if shard and began_at is not None:
-            return began_at + self.times.run_s[shard - 1]
-        return self._start_at if shard == 0 else 0.0
 
 
 def _is_whole(num_bytes: int, record: LadderRecord) -> bool:

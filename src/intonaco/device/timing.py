@@ -1,4 +1,7 @@
-"""How long this device takes: measured once per template, so that need times can be predicted."""
+"""How long this device takes: measured once per template, so that need times can be predicted.
+
+A call to a GPU returns once it is launched, so every time here is taken after what was launched has run.
+"""
 
 import time
 from collections.abc import Callable
@@ -8,6 +11,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
+from intonaco.device.upload import Upload
 from intonaco.families.base import EditableFamily, Prepared
 from intonaco.families.request import GenerateRequest
 from intonaco.families.state_runs import state_runs
@@ -37,19 +41,24 @@ class DeviceTimes:
 
 @dataclass(slots=True)
 class _Stopwatch:
-    """A source of zeros that notes when each block is read."""
+    """A source of zeros that notes when each block is read.
+
+    They lie on the model's device, where the state of an edit is brought beside the run.
+    """
 
     shape: StateShape
+    device: torch.device
+    upload: Upload
     reads: list[float] = field(default_factory=list[float])
 
     def read(self, step: int, block: int, /) -> tuple[Tensor, Tensor]:
-        self.reads.append(time.perf_counter())
-        zeros = torch.zeros(self.shape.num_rows, self.shape.width)
+        self.reads.append(_now_s(self.upload))
+        zeros = torch.zeros(self.shape.num_rows, self.shape.width, device=self.device)
         return zeros, zeros
 
 
 def measure(
-    family: EditableFamily, manifest: TemplateManifest, parts: TemplateParts
+    family: EditableFamily, manifest: TemplateManifest, parts: TemplateParts, upload: Upload
 ) -> DeviceTimes:
     """Run one step dense and one on a state of zeros, and time them; the quicker of two runs."""
     identity = parts.identity
@@ -60,9 +69,9 @@ def measure(
         height=identity.height,
         num_steps=identity.num_steps,
     )
-    began_at = time.perf_counter()
+    began_at = _now_s(upload)
     prepared = family.prepare(request, family.encode(request))
-    encode_s = time.perf_counter() - began_at
+    encode_s = _now_s(upload) - began_at
     sizes = manifest.sizes
     watch = _Stopwatch(
         StateShape(
@@ -70,13 +79,16 @@ def measure(
             num_blocks=sizes.num_blocks,
             num_rows=sizes.num_rows,
             width=sizes.width,
-        )
+        ),
+        family.device,
+        upload,
     )
     sparse = state_runs(family).reusing(watch, parts.tokens_YX.reshape(-1))
     runs = [_time_groups(sparse, prepared, watch, manifest) for _ in range(NUM_RUNS)]
     groups = min(runs, key=sum)
     dense = min(
-        _seconds(lambda: family.denoise(prepared, prepared.latents, 0)) for _ in range(NUM_RUNS)
+        _seconds(lambda: family.denoise(prepared, prepared.latents, 0), upload)
+        for _ in range(NUM_RUNS)
     )
     return DeviceTimes(
         run_s=groups * sizes.num_steps,
@@ -91,15 +103,20 @@ def _time_groups(
 ) -> tuple[float, ...]:
     """Return the run time of each block group; what surrounds the blocks falls to the first, last."""
     watch.reads.clear()
-    began_at = time.perf_counter()
+    began_at = _now_s(watch.upload)
     sparse.denoise(prepared, prepared.latents, 0)
-    ended_at = time.perf_counter()
+    ended_at = _now_s(watch.upload)
     firsts = [blocks[0] for blocks in manifest.sizes.block_groups]
     edges = [began_at, *(watch.reads[block] for block in firsts[1:]), ended_at]
     return tuple(after - before for before, after in pairwise(edges))
 
 
-def _seconds(run: Callable[[], object]) -> float:
-    began_at = time.perf_counter()
+def _seconds(run: Callable[[], object], upload: Upload) -> float:
+    began_at = _now_s(upload)
     run()
-    return time.perf_counter() - began_at
+    return _now_s(upload) - began_at
+
+
+def _now_s(upload: Upload) -> float:
+    upload.wait_run()
+    return time.perf_counter()
