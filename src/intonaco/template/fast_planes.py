@@ -7,14 +7,19 @@ seconds late the first time; it is worth that from some megabytes on.
 from importlib import import_module
 from importlib.util import find_spec
 
-from intonaco.template.plane_decoding import DecodePlane, decode_plane
+from intonaco.template.plain_decoder import PlainDecoder
+from intonaco.template.plane_decoder import MakeDecoder
 
 MIN_COMPILED_BYTES = 16_000_000
 """Ladder files of a template; docs/template-codec.md has the figures."""
 
 
-def plane_decoder_for(num_bytes: int) -> DecodePlane:
-    """Return what reads planes best for a template of so many bytes of ladder files."""
-    if num_bytes < MIN_COMPILED_BYTES or find_spec("numba") is None:
-        return decode_plane
-    return import_module("intonaco.template.plane_kernels").decode_plane
+def plane_decoder_for(num_bytes: int, *, is_resident: bool = False) -> MakeDecoder:
+    """Return what reads planes best for a template of so many bytes of ladder files.
+
+    Args:
+        is_resident: the process reads many templates, so that numba's start does not count.
+    """
+    if find_spec("numba") is None or not (is_resident or num_bytes >= MIN_COMPILED_BYTES):
+        return PlainDecoder
+    return import_module("intonaco.template.compiled_decoder").CompiledDecoder

@@ -15,6 +15,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
 from intonaco.errors import PackBoundsError
 from intonaco.template.coded import MAX_COMPONENTS, Increment
 
@@ -109,6 +112,25 @@ class IncrementWriter:
         return b"".join(encode_number(number) for number in numbers) + increment.payload
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadTable:
+    """The heads of a chunk's increments, one row each, in the order of the file.
+
+    Attributes:
+        rows: int64 (increments, 7); columns are UNIT to END.
+        error: what is wrong behind the last of them; None = nothing.
+    """
+
+    rows: NDArray[np.int64]
+    error: PackBoundsError | None = None
+
+
+UNIT, FIRST_COMPONENT, NUM_COMPONENTS, FIRST_PLANE, NUM_PLANES, START, END = range(7)
+"""Columns of a table of heads: unit of the file, components, planes, and where in its chunk the payload
+starts and ends."""
+NUM_COLUMNS = END + 1
+
+
 class IncrementReader:
     """Turns the chunks of one ladder, in order, back into increments."""
 
@@ -121,6 +143,37 @@ class IncrementReader:
 
         `error` is infinite: files do not carry it, manifests do.
         """
+        for (
+            unit,
+            first_component,
+            num_components,
+            first_plane,
+            num_planes,
+            start,
+            end,
+        ) in self._heads(chunk):
+            yield Increment(
+                block=self._units.first_block + unit // NUM_KINDS,
+                kind=unit % NUM_KINDS,
+                first_component=first_component,
+                num_components=num_components,
+                first_plane=first_plane,
+                num_planes=num_planes,
+                payload=chunk[start:end],
+                error=math.inf,
+            )
+
+    def read_heads(self, chunk: bytes) -> HeadTable:
+        """Return the heads of a chunk, as far as they keep to the format."""
+        rows: list[tuple[int, ...]] = []
+        error: PackBoundsError | None = None
+        try:
+            rows.extend(self._heads(chunk))
+        except PackBoundsError as found:
+            error = found
+        return HeadTable(rows=np.array(rows, np.int64).reshape(-1, NUM_COLUMNS), error=error)
+
+    def _heads(self, chunk: bytes) -> Iterator[tuple[int, int, int, int, int, int, int]]:
         at = 0
         while at < len(chunk):
             start, at = decode_number(chunk, at)
@@ -141,17 +194,9 @@ class IncrementReader:
                     f"{len(chunk) - at} bytes left in its chunk"
                 )
             first_plane = self._planes.enter(unit, first_component, num_components, num_planes)
-            yield Increment(
-                block=self._units.first_block + unit // NUM_KINDS,
-                kind=unit % NUM_KINDS,
-                first_component=first_component,
-                num_components=num_components,
-                first_plane=first_plane,
-                num_planes=num_planes,
-                payload=chunk[at : at + num_bytes],
-                error=math.inf,
-            )
-            at += num_bytes
+            end = at + num_bytes
+            yield unit, first_component, num_components, first_plane, num_planes, at, end
+            at = end
 
 
 def encode_number(number: int) -> bytes:

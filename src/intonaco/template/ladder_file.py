@@ -125,13 +125,14 @@ def _wanted_bytes(num_bytes_before: int) -> int:
 
 
 class LadderReader:
-    """Takes a ladder file in pieces of any size and hands out the increments that are whole."""
+    """Takes a ladder file in pieces of any size and hands out the increments, or chunks, that are whole."""
 
     def __init__(self, expected: LadderHeader, *, name: str) -> None:
         """`expected` is what the manifest says; its `max_planes` is not compared."""
         self._expected = expected
         self._name = name
         self._chunks = ChunkReader(role=expected.role, name=name)
+        self._header: LadderHeader | None = None
         self._increments: IncrementReader | None = None
 
     @property
@@ -141,11 +142,22 @@ class LadderReader:
 
     def feed(self, piece: bytes | memoryview) -> Iterator[Increment]:
         """Yield the increments that `piece` completes, in order. Raises PackError."""
-        for chunk in self._chunks.feed(piece):
+        for chunk in self.feed_chunks(piece):
             try:
-                yield from self._reader().read(chunk)
+                if self._increments is None:
+                    self._increments = IncrementReader(self.units)
+                yield from self._increments.read(chunk)
             except PackBoundsError as error:
                 raise PackBoundsError(f"{self._name}: {error}; build the template again") from None
+
+    def feed_chunks(self, piece: bytes | memoryview) -> Iterator[bytes]:
+        """Yield the verified chunks that `piece` completes, in order, for a reader of increments.
+
+        Raises PackError.
+        """
+        for chunk in self._chunks.feed(piece):
+            self._check_header()
+            yield chunk
 
     def finish(self) -> None:
         """Raise PackDamagedError if what was fed does not end with a chunk: the file is cut short."""
@@ -154,17 +166,23 @@ class LadderReader:
                 f"{self._name}: ends inside a chunk, at byte "
                 f"{self.num_verified_bytes + self._chunks.num_pending_bytes}; fetch the rest"
             )
-        self._reader()
+        self._check_header()
 
-    def _reader(self) -> IncrementReader:
-        if self._increments is None:
+    @property
+    def units(self) -> UnitRange:
+        """What the file's header says of its units; there is none before its first chunk."""
+        if self._header is None:
+            raise PackDamagedError(f"{self._name}: its header has not arrived; feed more of it")
+        return self._header.units
+
+    def _check_header(self) -> None:
+        if self._header is None:
             opening = self._chunks.opening
             header = parse_header(
                 self._expected.role, opening.header if opening else b"", self._name
             )
             check_header(header, self._expected, self._name)
-            self._increments = IncrementReader(header.units)
-        return self._increments
+            self._header = header
 
 
 def parse_header(role: Role, content: bytes, name: str) -> LadderHeader:

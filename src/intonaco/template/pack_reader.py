@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from intonaco.errors import ManifestError, PackError, TemplateMissingError
 from intonaco.template.coded import KINDS
 from intonaco.template.decoder import CODEC, StateDecoder
+from intonaco.template.increments import NUM_KINDS, UNIT, HeadTable, UnitRange
 from intonaco.template.ladder_file import LadderReader
 from intonaco.template.manifest import LadderRecord, TemplateManifest
 from intonaco.template.pack_writer import ladder_header
-from intonaco.template.plane_decoding import DecodePlane
+from intonaco.template.plane_decoder import HeadReader, MakeDecoder
 
 Place = tuple[int | None, int]
 """Step (None for a basis file) and block group."""
@@ -37,7 +38,7 @@ class PackReader:
         self,
         manifest: TemplateManifest,
         *,
-        decode: DecodePlane,
+        decode: MakeDecoder,
         units: Collection[Unit] | None = None,
     ) -> None:
         """Prepare to read; nothing is decoded yet.
@@ -54,6 +55,7 @@ class PackReader:
                 f"codec must be {CODEC!r}, got {manifest.codec!r}; build the template again, or read "
                 "it with the version that wrote it"
             )
+        self._manifest = manifest
         sizes = self._sizes = manifest.sizes
         every = {(block, kind) for block in range(sizes.num_blocks) for kind in KINDS}
         self._units = every if units is None else frozenset(units)
@@ -62,9 +64,10 @@ class PackReader:
                 f"units must be (block, kind) of blocks 0..{sizes.num_blocks - 1} and kinds 0 and 1, "
                 f"got {sorted(self._units - every)[:4]}; name units of this template"
             )
-        self._readers = {
+        self._ladders = {
             place: open_ladder(manifest, record, place) for record, place in places(manifest)
         }
+        self._heads: dict[Place, HeadReader] = {}
         self._decoder = StateDecoder(
             num_steps=sizes.num_steps,
             num_blocks=sizes.num_blocks,
@@ -76,22 +79,38 @@ class PackReader:
     def feed(self, step: int | None, group: int, piece: bytes | memoryview) -> None:
         """Take the next bytes of a basis file (`step` None) or coefficient file.
 
-        Raises PackError, which names the file; what came before stays usable.
+        Raises PackError, which names the file; what chunks before brought stays usable.
         """
-        for increment in self._readers[step, group].feed(piece):
-            if (increment.block, increment.kind) not in self._units:
-                continue
+        ladder = self._ladders[step, group]
+        for chunk in ladder.feed_chunks(piece):
+            if (step, group) not in self._heads:
+                self._heads[step, group] = self._decoder.open_heads(ladder.units)
+            table = self._heads[step, group].read_heads(chunk)
             try:
-                self._decoder.add(increment)
+                self._take(chunk, table, ladder.units)
             except PackError as error:
-                name = "basis" if step is None else f"coefficients of step {step}"
                 raise type(error)(
-                    f"{name}, block group {group}: {error}; build the template again"
+                    f"{self._name(step, group)}: {error}; build the template again"
                 ) from None
+
+    def _take(self, chunk: bytes, table: HeadTable, units: UnitRange) -> None:
+        for file_unit in sorted(set(table.rows[:, UNIT].tolist())):
+            block, kind = units.first_block + file_unit // NUM_KINDS, file_unit % NUM_KINDS
+            if (block, kind) in self._units:
+                self._decoder.take(block, kind, chunk, table.rows, file_unit)
+        if table.error is not None:
+            raise table.error
+
+    def _name(self, step: int | None, group: int) -> str:
+        return (
+            self._manifest.bases[group].name
+            if step is None
+            else self._manifest.coefficients[step][group].name
+        )
 
     def num_verified_bytes(self, step: int | None, group: int) -> int:
         """Return how many leading bytes of a file are in use; fetching goes on from there."""
-        return self._readers[step, group].num_verified_bytes
+        return self._ladders[step, group].num_verified_bytes
 
     def write(self, step: int, block: int, kind: int, out_Nd: NDArray[np.float32]) -> None:
         """Write a unit's matrix as it is known now; `out_Nd` is C-contiguous.
@@ -100,7 +119,7 @@ class PackReader:
         does not have, or that was left out of `units`.
         """
         self._check_unit(step, block, kind)
-        self._decoder.factors(block, kind).write_at(step, out_Nd)
+        self._decoder.write(step, block, kind, out_Nd)
 
     def _check_unit(self, step: int, block: int, kind: int) -> None:
         if not 0 <= step < self._sizes.num_steps or (block, kind) not in self._units:

@@ -131,20 +131,12 @@ def decode_planes(
     """
     at = 0
     if before is None:
-        at = 1 + shape[0]
-        if len(payload) < at:
-            raise PackDamagedError(f"a strand's start needs {at} bytes, got {len(payload)}")
-        exponents = np.frombuffer(payload[:at], dtype=np.int8)
-        if np.abs(exponents.astype(np.int64)).max() > MAX_EXPONENT:
-            raise PackDamagedError(
-                f"exponents of a strand must lie in -{MAX_EXPONENT}..{MAX_EXPONENT}, got "
-                f"{exponents.tolist()[:8]}"
-            )
+        exponent, exponents_R, at = read_exponents(payload, shape[0])
         before = Codes(
             magnitudes_RL=np.zeros(shape, np.int32),
             is_negative_RL=np.zeros(shape, np.bool_),
-            exponent=int(exponents[0]),
-            vector_exponents_R=exponents[1:],
+            exponent=exponent,
+            vector_exponents_R=exponents_R,
             num_planes=0,
         )
     magnitudes, is_negative = before.magnitudes_RL.copy(), before.is_negative_RL.copy()
@@ -159,6 +151,20 @@ def decode_planes(
         vector_exponents_R=before.vector_exponents_R,
         num_planes=before.num_planes + num_planes,
     )
+
+
+def read_exponents(payload: bytes, num_vectors: int) -> tuple[int, NDArray[np.int8], int]:
+    """Return a strand's exponent, those of its vectors, and where they end. Raises PackDamagedError."""
+    end = 1 + num_vectors
+    if len(payload) < end:
+        raise PackDamagedError(f"a strand's start needs {end} bytes, got {len(payload)}")
+    exponents = np.frombuffer(payload[:end], dtype=np.int8)
+    if np.abs(exponents.astype(np.int64)).max() > MAX_EXPONENT:
+        raise PackDamagedError(
+            f"exponents of a strand must lie in -{MAX_EXPONENT}..{MAX_EXPONENT}, got "
+            f"{exponents.tolist()[:8]}"
+        )
+    return int(exponents[0]), exponents[1:], end
 
 
 def _encode_plane(

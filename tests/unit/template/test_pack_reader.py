@@ -9,7 +9,7 @@ import pytest
 from intonaco.errors import ManifestError, TemplateMissingError
 from intonaco.template.coded import KINDS
 from intonaco.template.pack_reader import PackReader, places
-from intonaco.template.plane_decoding import decode_plane
+from intonaco.template.plain_decoder import PlainDecoder
 from tests.support.templates import NUM_ROWS, NUM_STEPS, WIDTH, readable_packed, small_packed
 
 PACKED = readable_packed()
@@ -17,7 +17,7 @@ NUM_BLOCKS = 5
 
 
 def _reader(**options) -> PackReader:
-    reader = PackReader(PACKED.manifest, decode=decode_plane, **options)
+    reader = PackReader(PACKED.manifest, decode=PlainDecoder, **options)
     for record, (step, group) in places(PACKED.manifest):
         reader.feed(step, group, PACKED.contents[record.name])
     return reader
@@ -61,9 +61,9 @@ def test_a_unit_that_is_not_read_here_is_refused():
 @pytest.mark.parametrize("unit", [(NUM_BLOCKS, 0), (-1, 0), (0, len(KINDS))])
 def test_units_that_no_template_has_are_refused(unit: tuple[int, int]):
     with pytest.raises(TemplateMissingError, match=r"units must be \(block, kind\)"):
-        PackReader(PACKED.manifest, decode=decode_plane, units=[unit])
+        PackReader(PACKED.manifest, decode=PlainDecoder, units=[unit])
 
 
 def test_a_codec_that_is_not_known_here_is_refused():
     with pytest.raises(ManifestError, match="codec must be"):
-        PackReader(small_packed().manifest, decode=decode_plane)
+        PackReader(small_packed().manifest, decode=PlainDecoder)

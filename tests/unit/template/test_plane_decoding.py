@@ -1,8 +1,5 @@
 """Every way to read a bit-plane gives what docs/template-codec.md says, and refuses the same bytes."""
 
-from importlib import import_module
-from importlib.util import find_spec
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,8 +8,10 @@ from hypothesis.extra.numpy import arrays
 
 from intonaco.errors import PackDamagedError, PackError
 from intonaco.template.fast_planes import MIN_COMPILED_BYTES, plane_decoder_for
-from intonaco.template.plane_decoding import DecodePlane, decode_plane
+from intonaco.template.plain_decoder import PlainDecoder
+from intonaco.template.plane_decoding import DecodePlane
 from intonaco.template.planes import Codes, codes_of, decode_planes, encode_planes, first_exponent
+from tests.support.plane_decoders import WAYS, decoder_of, needs_numba, plane_of
 from tests.support.plane_reference import RefusedError, reference_plane
 
 NUM_PLANES = 7
@@ -32,13 +31,9 @@ SIGNS = [[0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0], [0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1], [
 WORDS_BEYOND_THE_RANGE = bytes([0, 0, 0x70, 2]) + b"\xff" * 8 + bytes(2)
 
 
-@pytest.fixture(params=["plain", "compiled"])
+@pytest.fixture(params=WAYS)
 def decode(request: pytest.FixtureRequest) -> DecodePlane:
-    if request.param == "plain":
-        return decode_plane
-    if find_spec("numba") is None:
-        pytest.skip("numba is not installed: pip install 'intonaco[fast]'")
-    return import_module("intonaco.template.plane_kernels").decode_plane
+    return plane_of(request.param)
 
 
 def _codes(values: np.ndarray) -> Codes:
@@ -134,10 +129,14 @@ def test_what_was_known_stays_as_it_is(decode: DecodePlane) -> None:
 
 
 def test_small_templates_are_read_without_compiled_code() -> None:
-    assert plane_decoder_for(MIN_COMPILED_BYTES - 1) is decode_plane
+    assert plane_decoder_for(MIN_COMPILED_BYTES - 1) is PlainDecoder
 
 
-@pytest.mark.skipif(find_spec("numba") is None, reason="numba is not installed")
+@needs_numba
 def test_large_templates_are_read_by_compiled_code() -> None:
-    kernels = import_module("intonaco.template.plane_kernels")
-    assert plane_decoder_for(MIN_COMPILED_BYTES) is kernels.decode_plane
+    assert plane_decoder_for(MIN_COMPILED_BYTES) is decoder_of("compiled")
+
+
+@needs_numba
+def test_a_process_that_stays_reads_all_templates_by_compiled_code() -> None:
+    assert plane_decoder_for(1, is_resident=True) is decoder_of("compiled")
