@@ -6,8 +6,7 @@ import re
 import signal
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,16 +15,14 @@ from PIL import Image
 from intonaco.device.edit import StreamedEdit, TemplateSession
 from intonaco.device.link import LinkSettings, TemplateLink
 from intonaco.errors import GenerationCancelled, TemplateIdentityError
-from intonaco.model import Model, load
+from intonaco.model import load
 from intonaco.pipelines.receipt import read_receipt
 from intonaco.streaming.link import Fault
 from intonaco.streaming.protocol import EmulatedLink
-from intonaco.streaming.settings import StreamSettings
-from intonaco.template.build import BuildRequest, build_template
-from intonaco.template.catalog import Template
 from intonaco.template.loading import load_template
 from tests.support.catalog_servers import own_server
 from tests.support.recording_proxy import recording_proxy
+from tests.support.studio import SMALL_FILES, Studio, build_studio, complete
 from tests.support.tiny_flux2 import build_tiny_flux2
 
 # What a request holds; no word of it may ever be in what was sent.
@@ -42,44 +39,12 @@ HEADER_LINES = (
     re.compile(rb'If-Range: "[0-9a-f]{64}"'),
 )
 # Slow enough that an edit of the tiny model is over long before all of its state has come.
-PATIENT_S = 60.0
-# The tiny template's files are far smaller than a slice that is worth a request elsewhere.
-SMALL_FILES = StreamSettings(smallest_slice_bytes=64)
 THIN = EmulatedLink(mbps=(0.2,), round_trip_s=0.01)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Studio:
-    """A model, a template of it in a catalog, and masks inside what the template leaves to edits."""
-
-    model: Model
-    catalog: Path
-    template: Template
-    mask_HW: np.ndarray
-    half_mask_HW: np.ndarray
-
-    @property
-    def folder(self) -> str:
-        return self.template.folder.name
 
 
 @pytest.fixture(scope="module")
 def studio(tiny_flux2_folder, tmp_path_factory) -> Studio:
-    model = load(tiny_flux2_folder)
-    random = np.random.default_rng(0)
-    picture = Image.fromarray(random.integers(0, 255, (64, 64, 3), dtype=np.uint8))
-    mask_HW = np.zeros((64, 64), dtype=np.bool_)
-    mask_HW[16:48, 16:64] = True
-    half_HW = mask_HW.copy()
-    half_HW[:, 48:] = False
-    catalog = tmp_path_factory.mktemp("catalog")
-    request = BuildRequest(
-        picture=picture, mask_HW=mask_HW, prompt="a girl", seed=5, num_steps=4, num_profiling=1
-    )
-    template = build_template(model.editable_family(), request, catalog, model_digest=model.digest)
-    return Studio(
-        model=model, catalog=catalog, template=template, mask_HW=mask_HW, half_mask_HW=half_HW
-    )
+    return build_studio(load(tiny_flux2_folder), tmp_path_factory.mktemp("catalog"))
 
 
 @pytest.fixture(scope="module")
@@ -113,20 +78,6 @@ def dense_edit(studio: Studio):
 
 
 # What is drawn
-
-
-def complete(session: TemplateSession, **request) -> StreamedEdit:
-    """Edit until nothing is left to fetch; return the edit that found all of it on the device."""
-    num_shards = len(session.times.run_s)
-    for _ in range(20):
-        # Times that leave room for everything, whatever the machine does meanwhile.
-        session.times = replace(
-            session.times, run_s=(PATIENT_S,) * num_shards, encode_s=PATIENT_S, dense_step_s=1e6
-        )
-        edited = session.edit(**request)
-        if edited.stream.received_bytes == 0:
-            return edited
-    raise AssertionError("20 edits, and the last one still fetched something")
 
 
 def test_with_all_of_the_state_the_picture_is_that_of_a_local_edit(studio, url):

@@ -22,9 +22,7 @@ class CudaCopies:
     def lock(self, memory: Tensor, /) -> bool:
         # Fails where locked memory is limited, or where the shared file lies on a disk.
         with torch.cuda.device(self._device):
-            # Declared as if it could be missing; the call that returns it raises then.
-            runtime: Any = torch.cuda.cudart()
-            code = int(runtime.cudaHostRegister(memory.data_ptr(), memory.nbytes, 0))
+            code = int(_runtime().cudaHostRegister(memory.data_ptr(), memory.nbytes, 0))
             if code:
                 self._forget_error()
         return code == 0
@@ -32,8 +30,7 @@ class CudaCopies:
     def unlock(self, memory: Tensor, /) -> None:
         self._stream.synchronize()
         with torch.cuda.device(self._device):
-            runtime: Any = torch.cuda.cudart()
-            runtime.cudaHostUnregister(memory.data_ptr())
+            _runtime().cudaHostUnregister(memory.data_ptr())
 
     def copy(self, rows: Tensor, /, *, is_locked: bool) -> Tensor:
         # The allocator does not reuse a staging copy before this stream has read it.
@@ -59,3 +56,8 @@ class CudaCopies:
         """Take the error that a failed call left behind, or the next kernel would be blamed for it."""
         with contextlib.suppress(RuntimeError):
             torch.zeros(1, device=self._device)
+
+
+def _runtime() -> Any:
+    # Declared as if it could be missing; the call raises then.
+    return cast("Any", torch.cuda.cudart())
