@@ -9,19 +9,18 @@ shards before it save for it; where it is cheap, later shards simply get more.
 from collections.abc import Sequence
 
 from intonaco.streaming.requests import Holdings
+from intonaco.streaming.tables import ShardTable
 
 
-def reachable_grade(
-    holdings: Holdings, *, first: int, windows_s: Sequence[float], bytes_per_s: float
-) -> int:
+def reachable_grade(holdings: Holdings, *, first: int, budgets: Sequence[float]) -> int:
     """Return the highest grade that shards `first`, `first + 1`, ... all reach in time; 0 if none.
 
     Args:
         holdings: what was asked for counts as there.
-        windows_s: per shard from `first` on, the time from now that transfers up to it may take.
+        budgets: per shard from `first` on, the bytes that can be there for it if they are asked for
+            from now on.
     """
     low, high = 0, len(holdings.table.grades) - 1
-    budgets = [bytes_per_s * window_s for window_s in windows_s]
     while low < high:
         middle = (low + high + 1) // 2
         if _is_reachable(holdings, first, budgets, middle):
@@ -31,18 +30,28 @@ def reachable_grade(
     return low
 
 
-def urgent_floor(
-    holdings: Holdings, *, first: int, windows_s: Sequence[float], bytes_per_s: float
-) -> int | None:
-    """Return the first shard whose floor was not asked for, if any floor is at risk at this rate.
+def urgent_floor(holdings: Holdings, *, first: int, budgets: Sequence[float]) -> int | None:
+    """Return the first shard whose floor was not asked for, if any floor is at risk.
 
     Args:
-        bytes_per_s: a rate that the link is thought never to fall below.
+        budgets: at a rate that the link is thought never to fall below.
     """
-    if _is_reachable(holdings, first, [bytes_per_s * each for each in windows_s], 0):
+    if _is_reachable(holdings, first, budgets, 0):
         return None
-    shards = range(first, first + len(windows_s))
-    return next((shard for shard in shards if holdings.unpromised_bytes(shard, 0) > 0), None)
+    shards = range(first, first + len(budgets))
+    floors = ((shard, holdings.table.shards[shard].floor) for shard in shards)
+    return next((shard for shard, low in floors if holdings.unpromised_bytes(shard, low) > 0), None)
+
+
+def uniform_level(table: ShardTable, budget_bytes: float) -> int:
+    """Return the highest level at which all shards together stay within the budget; 0 if none."""
+    highest = min(len(shard.levels) for shard in table.shards) - 1
+    fitting = [
+        level
+        for level in range(highest + 1)
+        if table.bytes_at([level] * table.num_shards) <= budget_bytes
+    ]
+    return max(fitting, default=0)
 
 
 def _is_reachable(holdings: Holdings, first: int, budgets: Sequence[float], grade: int) -> bool:

@@ -9,7 +9,8 @@ The device runtime and the simulator drive the same object:
 One object serves one edit.
 """
 
-from intonaco.streaming.allocate import reachable_grade, urgent_floor
+from intonaco.streaming.allocate import reachable_grade, uniform_level, urgent_floor
+from intonaco.streaming.decode_queue import DecodeQueue
 from intonaco.streaming.late import (
     Borrow,
     Run,
@@ -18,17 +19,16 @@ from intonaco.streaming.late import (
     decide_start,
 )
 from intonaco.streaming.rate import RateEstimate
-from intonaco.streaming.requests import Abandon, Action, Fetch, Finished, Holdings, Pause
+from intonaco.streaming.requests import Abandon, Action, Due, Fetch, Finished, Holdings, Pause
 from intonaco.streaming.settings import EditPlan, StreamSettings
-from intonaco.streaming.window import Progress, need_time, need_times, transfer_window
+from intonaco.streaming.slices import is_worth_asking, next_slice
+from intonaco.streaming.window import Progress, Window, need_time, need_times, transfer_window
 
 SHORTEST_PAUSE_S = 0.001
 LONGEST_PAUSE_S = 0.05
 IDLE_PAUSE_S = 0.01
 # One round trip is exact; a little more, because a rate that is thought too low asks too late.
 EARLY_ROUND_TRIPS = 1.25
-# A request for less than this part of the smallest slice costs more in headers than it brings.
-CRUMBS_PER_SLICE = 8
 
 
 class StreamController:
@@ -56,14 +56,18 @@ class StreamController:
         self._connects_until = now
         self._edit_level: int | None = None
         self._next_open = 0
+        self._decoding: DecodeQueue | None = None
 
     def decide(self, now: float) -> Action:
         """Return what to do with the link now; call again until it answers Pause or Finished."""
         self._count_silence(now)
         if self._should_abandon():
             return Abandon()
-        if len(self.holdings.due) and not self._is_time_for_more():
-            return Pause(until=now + self._pause_s())
+        if self.holdings.due and not self._is_time_for_more():
+            fetch = self._floor_ahead(now)
+            return (
+                Pause(until=now + self._pause_s()) if fetch is None else self._promise(fetch, now)
+            )
         fetch = self._next_fetch(now)
         if fetch is not None:
             return self._promise(fetch, now)
@@ -71,8 +75,9 @@ class StreamController:
             return Pause(until=now + IDLE_PAUSE_S)
         return Finished()
 
-    def received(self, num_bytes: int, now: float) -> None:
-        """Bytes arrived, in the order in which they were asked for."""
+    def received(self, num_bytes: int, now: float) -> list[Due]:
+        """Bytes arrived, in the order in which they were asked for; return what they are."""
+        self._decoding = self._decoding_at(now).add(num_bytes, now)
         early_s = self.holdings.due[0].at - now if self.holdings.due else 0.0
         if early_s > 0:
             # The round trip is shorter than was thought. Active time begins with these bytes, so
@@ -82,7 +87,7 @@ class StreamController:
             self.rate = self.rate.add(num_bytes, self._active_s(now))
         self._active_until = max(now, self._active_until)
         self._last_byte_at = now
-        self.holdings.receive(num_bytes)
+        return self.holdings.receive(num_bytes)
 
     def measured_round_trip(self, round_trip_s: float) -> None:
         """Take a measured time from a request on an idle link to its first byte."""
@@ -102,11 +107,12 @@ class StreamController:
         """
         reached_at = self._reached_at.setdefault(shard, now)
         rows = self.plan.table.shards[shard]
-        floor_bytes = self.holdings.missing_bytes(shard, 0)
+        floor_bytes = self.holdings.missing_bytes(shard, rows.floor)
         is_due = any(each.shard == shard for each in self.holdings.due)
         start = decide_start(
             Situation(
                 level=self.holdings.level(shard),
+                floor=rows.floor,
                 is_complete=not is_due,
                 is_first_of_step=rows.group == 0,
                 can_borrow=rows.step > 0,
@@ -149,19 +155,35 @@ class StreamController:
         return max(0.0, now - max(self._active_until, self.holdings.due[0].at))
 
     def _should_abandon(self) -> bool:
-        """What is due serves shards that run already, and takes longer than a new connection."""
-        due = self.holdings.due
-        if not due or any(each.shard >= self._next_open for each in due):
-            return False
+        """What comes first serves shards that run already, and takes longer than a new connection."""
+        late_bytes = 0
+        for each in self.holdings.due:
+            if each.shard >= self._next_open:
+                break
+            late_bytes += self.holdings.left_bytes(each)
         reconnect_s = (self.settings.reconnect_round_trips + 1) * self.round_trip_s
-        return self.holdings.due_bytes / self.rate.bytes_per_s > 2 * reconnect_s
+        return late_bytes / self.rate.bytes_per_s > 2 * reconnect_s
 
     def _is_time_for_more(self) -> bool:
         """A request should be on its way one round trip before the link falls idle."""
-        due = self.holdings.due
-        if self.settings.max_requests == 1 or len(due) >= 2 * self.settings.max_requests:
-            return False
-        return self._busy_s() <= self._lead_s
+        return self._may_ask_ahead and self._busy_s() <= self._lead_s
+
+    @property
+    def _may_ask_ahead(self) -> bool:
+        """Whether a request may join those on their way; each has one or two ranges."""
+        max_requests = self.settings.max_requests
+        return max_requests > 1 and len(self.holdings.due) < 2 * max_requests
+
+    def _floor_ahead(self, now: float) -> Fetch | None:
+        """Return a floor that is at risk, to be asked for while others are still on their way.
+
+        It will be wanted whatever the link does, and a rate that is thought too low, as after an
+        outage, would ask for it a round trip too late.
+        """
+        if self.settings.is_per_edit or not self._may_ask_ahead:
+            return None
+        urgent = self._urgent_floor(self._windows(self._next_open, now), now)
+        return None if urgent is None else self._fetch(urgent, self._floor(urgent), now)
 
     @property
     def _lead_s(self) -> float:
@@ -189,31 +211,57 @@ class StreamController:
         first = self._next_open
         if self.settings.is_per_edit:
             return self._next_of_edit(first, now)
-        windows_s = self._windows(first, now)
-        urgent = urgent_floor(
-            self.holdings,
-            first=first,
-            windows_s=windows_s,
-            bytes_per_s=self.settings.floor_caution * self.rate.bytes_per_s,
-        )
+        windows = self._windows(first, now)
+        urgent = self._urgent_floor(windows, now)
         if urgent is not None:
-            return self._fetch(urgent, 0, now)
-        for shard in range(first, first + len(windows_s)):
-            grade = reachable_grade(
-                self.holdings,
-                first=shard,
-                windows_s=windows_s[shard - first :],
-                bytes_per_s=self.rate.bytes_per_s,
-            )
+            return self._fetch(urgent, self._floor(urgent), now)
+        budgets = self._budgets(windows, 1.0, now)
+        for shard in range(first, first + len(windows)):
+            grade = reachable_grade(self.holdings, first=shard, budgets=budgets[shard - first :])
             level = self.plan.table.grades[grade][shard]
-            if self._is_worth_asking(shard, level):
+            if is_worth_asking(
+                self.holdings, shard, level, smallest_bytes=self.settings.smallest_slice_bytes
+            ):
                 return self._fetch(shard, level, now)
         return None
 
-    def _windows(self, first: int, now: float) -> list[float]:
-        """Return the transfer window of each shard from `first` on, from the next first byte."""
+    def _urgent_floor(self, windows: list[Window], now: float) -> int | None:
+        """Return the first floor to ask for before anything better; None if none is at risk."""
+        first = self._next_open
+        budgets = self._budgets(windows, self.settings.floor_caution, now)
+        left = self.plan.table.num_groups - first
+        if left > 0:
+            caution = self.settings.first_step_floor_caution
+            budgets_of_step = self._budgets(windows[:left], caution, now)
+            urgent = urgent_floor(self.holdings, first=first, budgets=budgets_of_step)
+            if urgent is not None:
+                return urgent
+        return urgent_floor(self.holdings, first=first, budgets=budgets)
+
+    def _budgets(self, windows: list[Window], caution: float, now: float) -> list[float]:
+        """Return the bytes that can be there for each shard at this part of the present rate."""
+        backlog_bytes = self._decoding_at(now).left_at(now) + self.holdings.due_bytes
+        return [
+            window.budget_bytes(
+                caution * self.rate.bytes_per_s,
+                decode_bytes_per_s=self.plan.decode_bytes_per_s,
+                backlog_bytes=backlog_bytes,
+            )
+            for window in windows
+        ]
+
+    def _decoding_at(self, now: float) -> DecodeQueue:
+        """Return the decoder's queue; it begins with what the device held before."""
+        if self._decoding is None:
+            held = sum(self.holdings.coefficients) + sum(self.holdings.bases)
+            rate = self.plan.decode_bytes_per_s
+            self._decoding = DecodeQueue(bytes_per_s=rate, at=now, left_bytes=held)
+        return self._decoding
+
+    def _windows(self, first: int, now: float) -> list[Window]:
+        """Return the window of each shard from `first` on."""
         first_byte_at = self._first_byte_at(now)
-        windows: list[float] = []
+        windows: list[Window] = []
         needs = need_times(self.progress, self.plan.run_s, first, now)
         for shard, need_at in enumerate(needs, start=first):
             reconstruct_s = self.plan.reconstruct_s[shard]
@@ -221,30 +269,23 @@ class StreamController:
                 opens_at = need_at - reconstruct_s - self.plan.run_s[shard]
                 if shard > first and first_byte_at < opens_at:
                     break
-            windows.append(
+            transfer_s, decode_s = (
                 transfer_window(
-                    self.settings.window,
-                    need_at=need_at,
-                    now=first_byte_at,
-                    reconstruct_s=reconstruct_s,
+                    self.settings.window, need_at=need_at, now=at, reconstruct_s=reconstruct_s
                 )
+                for at in (first_byte_at, now)
             )
+            windows.append(Window(transfer_s=transfer_s, decode_s=decode_s))
         return windows
 
-    def _is_worth_asking(self, shard: int, level: int) -> bool:
-        """A request for crumbs costs more in headers than it brings, unless it completes a shard."""
-        missing = self.holdings.unpromised_bytes(shard, level)
-        is_crumb = missing < self.settings.smallest_slice_bytes // CRUMBS_PER_SLICE
-        return missing > 0 and not (is_crumb and level < self._full_level(shard))
-
-    def _full_level(self, shard: int) -> int:
-        return len(self.plan.table.shards[shard].levels) - 1
+    def _floor(self, shard: int) -> int:
+        return self.plan.table.shards[shard].floor
 
     def _next_of_edit(self, first: int, now: float) -> Fetch | None:
         if self._edit_level is None:
             self._edit_level = self._level_of_edit(now)
         for shard in range(first, self.plan.table.num_shards):
-            level = min(self._edit_level, self._full_level(shard))
+            level = max(self._floor(shard), self._edit_level)
             if self.holdings.unpromised_bytes(shard, level) > 0:
                 return self._fetch(shard, level, now)
         return None
@@ -252,38 +293,18 @@ class StreamController:
     def _level_of_edit(self, now: float) -> int:
         """Return the highest level for all shards that fits the whole edit at the present rate."""
         table = self.plan.table
-        window_s = self.settings.window.gamma * (
-            self.need_at(table.num_shards - 1, now) - self._first_byte_at(now)
-        )
-        budget = self.rate.bytes_per_s * window_s
-        highest = min(len(shard.levels) for shard in table.shards) - 1
-        fitting = [
-            level
-            for level in range(highest + 1)
-            if table.bytes_at([level] * table.num_shards) <= budget
-        ]
-        return max(fitting, default=0)
+        window_s = self.need_at(table.num_shards - 1, now) - self._first_byte_at(now)
+        return uniform_level(table, self.settings.window.gamma * self.rate.bytes_per_s * window_s)
 
     def _fetch(self, shard: int, level: int, now: float) -> Fetch:
-        """Return the request for the next slice on the way to `level`, the floor by itself first."""
-        if self.holdings.unpromised_bytes(shard, 0) > 0:
-            level = 0
-        if self.settings.slice_s is not None:
-            slice_bytes = max(
-                self.settings.smallest_slice_bytes,
-                int(self.rate.bytes_per_s * self.settings.slice_s),
-            )
-            if self.holdings.unpromised_bytes(shard, level) > slice_bytes:
-                level = min(level, self._slice_level(shard, slice_bytes))
+        """Return the request for the next slice on the way to `level`."""
+        settings = self.settings
+        slice_bytes = None
+        if settings.slice_s is not None:
+            wanted = int(self.rate.bytes_per_s * settings.slice_s)
+            slice_bytes = max(settings.smallest_slice_bytes, wanted)
         return Fetch(
             shard=shard,
-            ranges=self.holdings.ranges_to(shard, level),
+            ranges=next_slice(self.holdings, shard, level, slice_bytes=slice_bytes),
             use_by=self.need_at(shard, now),
         )
-
-    def _slice_level(self, shard: int, slice_bytes: int) -> int:
-        """Return the highest level within a slice, or the next one that asks for any byte."""
-        level = self.holdings.highest_within(shard, slice_bytes)
-        while self.holdings.unpromised_bytes(shard, level) <= 0:
-            level += 1
-        return level

@@ -2,7 +2,8 @@
 
 A late shard cannot be computed locally by itself: its keys and values need tokens that passed all
 earlier blocks. So a shard runs with the prefix that is there, or waits a bounded time for its floor,
-or borrows the state of the same blocks one step earlier; a dense run begins at a step boundary only.
+or runs with less than its floor, or borrows the state of the same blocks one step earlier; a dense
+run begins at a step boundary only.
 """
 
 from dataclasses import dataclass
@@ -44,7 +45,8 @@ class Situation:
     """All that the decision reads.
 
     Attributes:
-        level: what has arrived, or None below the floor.
+        level: what has arrived, or None below the lowest level.
+        floor: the level that the shard was promised.
         is_complete: everything that was asked for this shard has arrived.
         is_first_of_step: the shard begins a step.
         can_borrow: the same blocks' state of the step before is at hand.
@@ -58,6 +60,7 @@ class Situation:
     """
 
     level: int | None
+    floor: int
     is_complete: bool
     is_first_of_step: bool
     can_borrow: bool
@@ -71,9 +74,13 @@ class Situation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """Run the shard now with the prefix that is there, which reaches `level`."""
+    """Run the shard now with the prefix that is there, which reaches `level`.
+
+    Below its floor the result is degraded.
+    """
 
     level: int
+    is_below_floor: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,15 +110,18 @@ Start = Run | Wait | Borrow | GoDense | GiveUp
 
 def decide_start(situation: Situation, settings: LateSettings) -> Start:
     """Return what to do with the shard that the device has reached."""
+    level = situation.level
     is_silent = situation.silent_s >= settings.silent_s
-    if situation.level is not None:
+    if level is not None and level >= situation.floor:
         if settings.late == "cut" or situation.is_complete or is_silent:
-            return Run(level=situation.level)
+            return Run(level=level)
         return Wait(at_most_s=settings.longest_wait_s)
-    if _is_dense_quicker(situation):
-        return GoDense()
     patience_s = min(situation.shard_run_s, settings.longest_wait_s)
     left_s = patience_s - situation.waited_s
+    if level is not None and situation.floor_in_s > left_s:
+        return Run(level=level, is_below_floor=True)
+    if _is_dense_quicker(situation):
+        return GoDense()
     if left_s > 0:
         return Wait(at_most_s=left_s)
     if settings.late == "cut" and _may_borrow(situation, settings):

@@ -5,15 +5,24 @@ from collections.abc import Sequence
 from intonaco.streaming.tables import Rung, ShardLevels, ShardTable, pair_ladders
 from intonaco.template.manifest import LadderRecord, TemplateManifest
 
-# The strongest compression at which edits of the shipped model stay above 30 dB; a file may be cut
-# lower, but there its state is worth little. Measured by benchmarks/streaming_quality.py.
+# The strongest compression at which edits of the shipped model stay well above 30 dB; a file may be
+# cut lower, but there its state is worth little. Measured by benchmarks/streaming_quality.py.
 FLOOR_RATIO = 300.0
+# As far as files may be cut. In the first steps this little costs an edit at its floor nothing that
+# was measurable: benchmarks/streaming_steps.py.
+FIRST_STEPS_FLOOR_RATIO = 400.0
 
 
-def table_of(manifest: TemplateManifest, *, floor_ratio: float = FLOOR_RATIO) -> ShardTable:
-    """Return what may be fetched of a template, shard by shard, from its floor up.
+def table_of(
+    manifest: TemplateManifest,
+    *,
+    floor_ratio: float = FLOOR_RATIO,
+    first_steps_floor_ratio: float = FIRST_STEPS_FLOOR_RATIO,
+) -> ShardTable:
+    """Return what may be fetched of a template, shard by shard.
 
-    The floor of an edit is float16 bytes / `floor_ratio`, or the lowest cuts where they are longer.
+    The floor of an edit is float16 bytes / `floor_ratio`, in its first steps less, or the lowest
+    cuts where they are longer.
     """
     num_steps = manifest.sizes.num_steps
     bases = [_rungs(record) for record in manifest.bases]
@@ -28,7 +37,8 @@ def table_of(manifest: TemplateManifest, *, floor_ratio: float = FLOOR_RATIO) ->
             for group, record in enumerate(row)
         )
     )
-    return table.with_floor(manifest.sizes.float16_bytes / floor_ratio)
+    whole = manifest.sizes.float16_bytes
+    return table.with_floor(whole / floor_ratio, first_steps_bytes=whole / first_steps_floor_ratio)
 
 
 def _rungs(record: LadderRecord) -> Sequence[Rung]:

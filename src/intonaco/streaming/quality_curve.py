@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from intonaco.errors import StreamSettingsError
-from intonaco.streaming.tables import Level, ShardLevels, ShardTable
+from intonaco.streaming.tables import Level, ShardLevels, ShardTable, num_first_steps
 
 FP16_BYTES = 2
 
@@ -97,16 +97,21 @@ def table_from_curve(
     *,
     floor_ratio: float,
     num_levels: int,
+    first_steps_floor_ratio: float | None = None,
     step_shares: Sequence[float] | None = None,
 ) -> ShardTable:
     """Return a table whose levels lie between the floor's ratio and the curve's best, evenly in log.
 
-    A shard's error is its share of the edit's mean squared error: by blocks within a step, and by
+    Down to `first_steps_floor_ratio` there are levels below it, the floors of the first steps. A shard's error is its share of the edit's mean squared error: by blocks within a step, and by
     `step_shares` (sum 1) over steps; None = every step alike.
     """
     best = curve.ratios[0]
-    steps = range(num_levels)
-    ratios = [floor_ratio * (best / floor_ratio) ** (k / (num_levels - 1)) for k in steps]
+    rise = (best / floor_ratio) ** (1 / (num_levels - 1))
+    lowest = first_steps_floor_ratio or floor_ratio
+    num_below = math.ceil(math.log(lowest / floor_ratio) / -math.log(rise))
+    ratios = [lowest * (floor_ratio / lowest) ** (k / num_below) for k in range(num_below)]
+    ratios += [floor_ratio * rise**k for k in range(num_levels)]
+    num_first = num_first_steps(size.num_steps)
     shards: list[ShardLevels] = []
     for step in range(size.num_steps):
         for group, num_blocks in enumerate(size.groups):
@@ -121,7 +126,8 @@ def table_from_curve(
                 )
                 for ratio in ratios
             )
-            shards.append(ShardLevels(step=step, group=group, levels=levels))
+            floor = 0 if step < num_first else num_below
+            shards.append(ShardLevels(step=step, group=group, levels=levels, floor=floor))
     return ShardTable(shards=tuple(shards))
 
 

@@ -115,8 +115,9 @@ class Holdings:
             self.due.append(Due(shard=fetch.shard, range=each, at=due_at))
             self.due_bytes += each.num_bytes
 
-    def receive(self, num_bytes: int) -> None:
-        """Count bytes that arrived, in the order in which they were asked for."""
+    def receive(self, num_bytes: int) -> list[Due]:
+        """Count bytes that arrived, in the order in which they were asked for; return what they are."""
+        found: list[Due] = []
         while num_bytes > 0 and self.due:
             head = self.due[0]
             files, index = (
@@ -125,15 +126,27 @@ class Holdings:
                 else (self.coefficients, head.shard)
             )
             taken = min(num_bytes, head.range.stop - files[index])
+            piece = replace(head.range, start=files[index], stop=files[index] + taken)
+            found.append(replace(head, range=piece))
             files[index] += taken
             num_bytes -= taken
             self.due_bytes -= taken
             if files[index] >= head.range.stop:
                 self.due.popleft()
+        return found
 
     def advance_due(self, early_s: float) -> None:
         """All that is due can come `early_s` earlier than was thought when it was asked for."""
         self.due = deque(replace(each, at=each.at - early_s) for each in self.due)
+
+    def left_bytes(self, due: Due) -> int:
+        """Return the bytes of a range on its way that have not arrived."""
+        arrived = (
+            self.bases[due.range.group]
+            if due.range.part == "basis"
+            else self.coefficients[due.shard]
+        )
+        return due.range.stop - max(due.range.start, arrived)
 
     def forget_due(self) -> None:
         """The connection is gone: what was asked for will not come."""
@@ -143,7 +156,7 @@ class Holdings:
         self.promised_bases = list(self.bases)
 
     def level(self, shard: int) -> int | None:
-        """Return the level of `shard` that has arrived, or None below its floor."""
+        """Return the level of `shard` that has arrived, or None below the lowest."""
         rows = self.table.shards[shard]
         return rows.level_of(
             coefficient_bytes=self.coefficients[shard], basis_bytes=self.bases[rows.group]

@@ -25,6 +25,8 @@ class StreamSettings:
         smallest_slice_bytes: a request asks for no less, if so much is wanted.
         floor_caution: floors come before anything better as long as they could not all arrive in time
             at this part of the present rate.
+        first_step_floor_caution: the same for the floors of the first step, which has nothing else
+            to run with.
         max_requests: requests on their way at once; 1 waits for each response, a round trip a request.
         reconnect_round_trips: what closing the connection costs before the next first byte.
         has_carry_over: whether a shard may be fetched earlier than one run time before its need;
@@ -39,6 +41,7 @@ class StreamSettings:
     slice_s: float | None = 0.05
     smallest_slice_bytes: int = 16_384
     floor_caution: float = 0.25
+    first_step_floor_caution: float = 0.15
     max_requests: int = 3
     reconnect_round_trips: float = 2.0
     has_carry_over: bool = True
@@ -47,10 +50,15 @@ class StreamSettings:
     def __post_init__(self) -> None:
         if self.slice_s is not None and self.slice_s <= 0:
             raise StreamSettingsError(f"slice_s must be above 0 or None, got {self.slice_s}")
-        if self.round_trip_s < 0 or self.max_requests < 1 or not 0 < self.floor_caution <= 1:
+        if self.round_trip_s < 0 or self.max_requests < 1:
             raise StreamSettingsError(
-                "round_trip_s must not be below 0, max_requests at least 1, floor_caution must lie in "
-                f"(0, 1], got {self.round_trip_s}, {self.max_requests}, {self.floor_caution}"
+                "round_trip_s must not be below 0 and max_requests at least 1, got "
+                f"{self.round_trip_s} and {self.max_requests}"
+            )
+        if not 0 < self.first_step_floor_caution <= self.floor_caution <= 1:
+            raise StreamSettingsError(
+                "floor_caution must lie in (0, 1] and first_step_floor_caution in (0, floor_caution], "
+                f"got {self.floor_caution} and {self.first_step_floor_caution}"
             )
 
 
@@ -61,14 +69,18 @@ class EditPlan:
     Attributes:
         table: what may be fetched.
         run_s: planned run time of each shard on this device.
-        reconstruct_s: from the last byte of a shard to keys and values in place, per shard.
+        reconstruct_s: from the last byte of a shard to keys and values in place, per shard; where
+            `decode_bytes_per_s` is given, from the last decoded byte.
         dense_step_s: run time of one dense step, or None if no dense run is possible.
+        decode_bytes_per_s: at which coded bytes are decoded beside the run, in the order in which
+            they arrive; None if that takes no time worth counting.
     """
 
     table: ShardTable
     run_s: Sequence[float]
     reconstruct_s: Sequence[float]
     dense_step_s: float | None
+    decode_bytes_per_s: float | None = None
 
     def __post_init__(self) -> None:
         num_shards = self.table.num_shards
@@ -81,6 +93,10 @@ class EditPlan:
             raise StreamSettingsError(
                 "run_s must be above 0 and reconstruct_s not below 0, got minima "
                 f"{min(self.run_s)} and {min(self.reconstruct_s)}"
+            )
+        if self.decode_bytes_per_s is not None and self.decode_bytes_per_s <= 0:
+            raise StreamSettingsError(
+                f"decode_bytes_per_s must be above 0 or None, got {self.decode_bytes_per_s}"
             )
 
     def dense_extra_s(self, step: int) -> float | None:

@@ -13,6 +13,7 @@ from intonaco.streaming.late import Borrow, GiveUp, GoDense, Run, Wait
 from intonaco.streaming.link import LinkModel
 from intonaco.streaming.requests import Abandon, Fetch, Finished
 from intonaco.streaming.settings import EditPlan, StreamSettings
+from intonaco.streaming.simulate_decoder import SimulatedDecoder
 
 LATE_S = 1e-3
 NEVER = float("inf")
@@ -26,11 +27,12 @@ class EditOutcome:
         latency_s: from the request to the end of the last shard.
         stall_s: time in which the device waited for state.
         num_violations: shards that could not begin when it was their turn.
-        num_cut: shards that ran before everything asked for them had arrived.
+        num_cut: shards that ran before everything asked for them had arrived and was decoded.
         num_bytes: received, used or not.
         levels: per shard; None where it borrowed, ran dense or the method has no levels.
         begins: when each shard began.
         num_borrowed: shards that ran with the state of the step before.
+        num_below_floor: shards that ran with less than their floor.
         dense_from_step: first step that ran dense, or None.
     """
 
@@ -42,6 +44,7 @@ class EditOutcome:
     levels: tuple[int | None, ...] = ()
     begins: tuple[float, ...] = ()
     num_borrowed: int = 0
+    num_below_floor: int = 0
     dense_from_step: int | None = None
 
     @property
@@ -76,6 +79,7 @@ class _Record:
     levels: list[int | None] = field(default_factory=list[int | None])
     begins: list[float] = field(default_factory=list[float])
     num_borrowed: int = 0
+    num_below_floor: int = 0
 
     def outcome(self, latency_s: float, dense_from_step: int | None = None) -> EditOutcome:
         return EditOutcome(
@@ -87,6 +91,7 @@ class _Record:
             levels=tuple(self.levels),
             begins=tuple(self.begins),
             num_borrowed=self.num_borrowed,
+            num_below_floor=self.num_below_floor,
             dense_from_step=dense_from_step,
         )
 
@@ -99,6 +104,7 @@ class _Simulation:
         self.link = link
         self.settings = settings
         self.controller = StreamController(plan, settings, start_at=encode_s, now=0.0)
+        self.decoder = SimulatedDecoder(plan.table, plan.decode_bytes_per_s)
         self.record = _Record()
         self.sending: deque[_Sending] = deque()
         self.now = 0.0
@@ -180,8 +186,16 @@ class _Simulation:
         return None
 
     def _settle(self, start: Run | Borrow) -> None:
-        """The shard's prefix is fixed; it begins once it is reconstructed and its turn comes."""
-        self.begins_at = max(self.turn_at, self.now + self.plan.reconstruct_s[self.shard])
+        """The shard's prefix is fixed; it begins once it is reconstructed and its turn comes.
+
+        Its floor has to be decoded; what of the rest is not decoded by then is left out.
+        """
+        reconstruct_s = self.plan.reconstruct_s[self.shard]
+        ready_at = self.now
+        if isinstance(start, Run):
+            floor = min(start.level, self.plan.table.shards[self.shard].floor)
+            ready_at = self.decoder.ready_at(self.shard, floor, self.now)
+        self.begins_at = max(self.turn_at, ready_at + reconstruct_s)
         self.start = start
         late_s = self.begins_at - self.turn_at
         self.record.stall_s += late_s
@@ -192,8 +206,16 @@ class _Simulation:
             self.record.levels.append(None)
         else:
             owners = {each.shard for each in self.controller.holdings.due}
-            self.record.num_cut += self.shard in owners
-            self.record.levels.append(start.level)
+            level = self._decoded_level(start.level, self.begins_at - reconstruct_s)
+            self.record.num_cut += self.shard in owners or level < start.level
+            self.record.num_below_floor += start.is_below_floor
+            self.record.levels.append(level)
+
+    def _decoded_level(self, arrived: int, now: float) -> int:
+        if self.plan.decode_bytes_per_s is None:
+            return arrived
+        decoded = self.decoder.level(self.shard, now)
+        return arrived if decoded is None else min(arrived, decoded)
 
     def _begin(self) -> None:
         self.controller.begun(self.shard, self.start, self.now)
@@ -222,7 +244,7 @@ class _Simulation:
         num_arrived = self._arrived()
         if num_arrived:
             self.record.num_bytes += num_arrived
-            self.controller.received(num_arrived, self.now)
+            self.decoder.add(self.controller.received(num_arrived, self.now), self.now)
             if self.begins_at is None:
                 # A shard that waits is looked at again as soon as something came in.
                 is_waiting = (

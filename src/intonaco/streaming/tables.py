@@ -15,6 +15,14 @@ from itertools import pairwise
 from intonaco.errors import StreamSettingsError
 
 MAX_GRADES = 96
+# The first quarter of an edit's steps adds so little to its error that its floor may lie lower.
+# Measured by benchmarks/streaming_steps.py.
+FIRST_STEPS_PART = 4
+
+
+def num_first_steps(num_steps: int) -> int:
+    """Return how many steps at the start may run at the lower floor."""
+    return num_steps // FIRST_STEPS_PART
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,21 +42,32 @@ class Level:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardLevels:
-    """The levels of one shard, fewest bytes first; level 0 is the floor.
+    """The levels of one shard, fewest bytes first.
 
-    Below the floor no edit should run: the device waits, or takes another shard's state instead.
-    Raises StreamSettingsError unless both lengths never fall, their sum rises and the error never
-    rises from level to level.
+    Below its floor a shard runs only where waiting would not bring the floor; below the first level
+    it never runs: the device waits, or takes another shard's state instead.
+
+    Attributes:
+        floor: the level that an edit is promised.
+
+    Raises StreamSettingsError unless both lengths never fall, their sum rises, the error never
+    rises from level to level and the floor is one of them.
     """
 
     step: int
     group: int
     levels: tuple[Level, ...]
+    floor: int = 0
 
     def __post_init__(self) -> None:
         where = f"shard (step {self.step}, group {self.group})"
         if not self.levels:
             raise StreamSettingsError(f"{where} needs at least one level, its floor; got none")
+        if not 0 <= self.floor < len(self.levels):
+            raise StreamSettingsError(
+                f"the floor of {where} must be one of its levels, 0 to {len(self.levels) - 1}, got "
+                f"{self.floor}"
+            )
         for lower, upper in pairwise(self.levels):
             coefficients = upper.coefficient_bytes - lower.coefficient_bytes
             basis = upper.basis_bytes - lower.basis_bytes
@@ -85,10 +104,10 @@ class ShardLevels:
                 level, coefficient_bytes=coefficient_bytes, basis_bytes=basis_bytes
             ),
         )
-        return max(0, fitting - 1)
+        return max(self.floor, fitting - 1)
 
     def level_of(self, *, coefficient_bytes: int, basis_bytes: int) -> int | None:
-        """Return the level that the given prefixes reach, or None below the floor."""
+        """Return the level that the given prefixes reach, or None below the first one."""
         by_coefficients = bisect_right(
             self.levels, coefficient_bytes, key=lambda level: level.coefficient_bytes
         )
@@ -123,15 +142,18 @@ class ShardTable:
     @cached_property
     def grades(self) -> tuple[tuple[int, ...], ...]:
         """Return, per grade and shard, the level. At most `MAX_GRADES`, the last one all full."""
-        slopes = [_level_slopes(shard.levels, self.num_steps) for shard in self.shards]
+        floors = [shard.floor for shard in self.shards]
+        slopes = [
+            _level_slopes(shard.levels[shard.floor :], self.num_steps) for shard in self.shards
+        ]
         every = sorted({slope for of_shard in slopes for slope in of_shard}, reverse=True)
         stride = -(-len(every) // (MAX_GRADES - 1)) if every else 1
         chosen = sorted({*every[::stride], *every[-1:]}, reverse=True)
-        grades = [tuple(0 for _ in slopes)]
+        grades = [tuple(floors)]
         for slope in chosen:
             # Slopes fall from level to level, so those at least as steep come first.
-            levels = [bisect_right(of_shard, -slope, key=lambda each: -each) for of_shard in slopes]
-            grades.append(tuple(levels))
+            rises = [bisect_right(of_shard, -slope, key=lambda each: -each) for of_shard in slopes]
+            grades.append(tuple(map(sum, zip(floors, rises, strict=True))))
         return tuple(grades)
 
     @cached_property
@@ -160,26 +182,38 @@ class ShardTable:
     @property
     def floor_bytes(self) -> int:
         """Bytes of an edit that has nothing but every shard's floor."""
-        return self._bytes_at([0] * self.num_shards)
+        return self._bytes_at([shard.floor for shard in self.shards])
 
     @property
     def full_bytes(self) -> int:
         return self._bytes_at([len(shard.levels) - 1 for shard in self.shards])
 
-    def with_floor(self, num_bytes: float) -> "ShardTable":
-        """Return the table without the levels that an edit of `num_bytes` would not use.
+    def with_floor(self, num_bytes: float, *, first_steps_bytes: float) -> "ShardTable":
+        """Return the table with the floors of an edit of `num_bytes`.
 
         A progressive file may be cut very low, where its state is worth little; this sets how low
-        an edit may go. Every shard keeps at least its last level.
+        an edit may go. In the first steps the floor is that of an edit of `first_steps_bytes`;
+        levels below that are left out. Every shard keeps at least its last level.
         """
-        totals = [self._bytes_at(levels) for levels in self.grades]
-        grade = max(0, bisect_right(totals, num_bytes) - 1)
+        floors = self.grades[self._grade_within(num_bytes)]
+        lowest = self.grades[self._grade_within(min(num_bytes, first_steps_bytes))]
+        num_first = num_first_steps(self.num_steps)
         return ShardTable(
             shards=tuple(
-                ShardLevels(step=shard.step, group=shard.group, levels=shard.levels[level:])
-                for shard, level in zip(self.shards, self.grades[grade], strict=True)
+                ShardLevels(
+                    step=shard.step,
+                    group=shard.group,
+                    levels=shard.levels[low:],
+                    floor=0 if shard.step < num_first else floor - low,
+                )
+                for shard, low, floor in zip(self.shards, lowest, floors, strict=True)
             )
         )
+
+    def _grade_within(self, num_bytes: float) -> int:
+        """Return the highest grade of which an edit has at most `num_bytes`; 0 if none."""
+        totals = [self._bytes_at(levels) for levels in self.grades]
+        return max(0, bisect_right(totals, num_bytes) - 1)
 
     def bytes_at(self, levels: Sequence[int]) -> int:
         """Return the bytes of an edit with these levels, one per shard; a basis counts once."""

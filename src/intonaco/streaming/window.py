@@ -61,6 +61,32 @@ class Progress:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """The time until a shard is needed, less what is kept as margin.
+
+    Attributes:
+        transfer_s: from the next byte that can come.
+        decode_s: from now.
+    """
+
+    transfer_s: float
+    decode_s: float
+
+    def budget_bytes(
+        self, bytes_per_s: float, *, decode_bytes_per_s: float | None, backlog_bytes: float
+    ) -> float:
+        """Return what can be there for the shard if it is asked for from now on, and decoded.
+
+        Args:
+            backlog_bytes: what is decoded before: arrived, or on its way.
+        """
+        received = bytes_per_s * self.transfer_s
+        if decode_bytes_per_s is None:
+            return received
+        return max(0.0, min(received, decode_bytes_per_s * self.decode_s - backlog_bytes))
+
+
 def need_times(progress: Progress, run_s: Sequence[float], first: int, now: float) -> list[float]:
     """Return when shards `first`, `first + 1`, ... are needed, if none has to wait for its state."""
     at = progress.next_shard

@@ -17,9 +17,9 @@ FAST = RateSettings(start_bytes_per_s=70e6)  # 560 Mbit/s
 ROUND_TRIP_S = 0.04
 
 
-def controller(settings=None, **changes):
+def controller(settings=None, plan=None, **changes):
     settings = settings or StreamSettings(rate=FAST, round_trip_s=ROUND_TRIP_S, **changes)
-    return StreamController(klein_plan(), settings, start_at=ENCODE_S, now=0.0)
+    return StreamController(plan or klein_plan(), settings, start_at=ENCODE_S, now=0.0)
 
 
 def all_fetches(stream, now=0.0):
@@ -52,7 +52,8 @@ def test_floors_come_first_as_long_as_they_could_be_late_on_a_slower_link():
 
 
 def test_on_a_fast_link_the_first_shard_gets_more_than_its_floor_at_once():
-    first, second = all_fetches(controller())[:2]
+    fast = StreamSettings(rate=RateSettings(start_bytes_per_s=140e6))
+    first, second = all_fetches(controller(fast))[:2]
     assert (first.shard, second.shard) == (0, 0)
 
 
@@ -68,6 +69,49 @@ def test_a_link_with_a_shorter_round_trip_than_assumed_is_measured_all_the_same(
             now += part_bytes / 12.5e6
             stream.received(part_bytes, now)
     assert_close(stream.rate.bytes_per_s, 12.5e6, atol=1.0, why="a constant rate, sums of floats")
+
+
+def test_floors_at_risk_are_asked_for_while_others_are_on_their_way():
+    """After an outage the link is thought slow: asked for one by one, floors would lose round trips."""
+    stream = controller(StreamSettings(rate=RateSettings(start_bytes_per_s=0.4e6)))
+    assert [fetch.shard for fetch in all_fetches(stream)] == [0, 1, 2]
+    assert stream.holdings.due_bytes / stream.rate.bytes_per_s > 10 * ROUND_TRIP_S
+
+
+def test_the_first_step_s_floors_come_first_at_a_rate_that_later_steps_are_trusted_with():
+    def asked_first(**changes):
+        settings = StreamSettings(rate=RateSettings(start_bytes_per_s=140e6), **changes)
+        return [fetch.shard for fetch in all_fetches(controller(settings))][:2]
+
+    assert asked_first() == [0, 0]
+    assert asked_first(first_step_floor_caution=0.02) == [0, 1]
+
+
+def test_a_decoder_that_is_slower_than_the_link_bounds_what_is_asked_for():
+    plan = klein_plan(floor_ratio=1000.0, decode_bytes_per_s=5e6)
+    stream = controller(plan=plan)
+    now, asked = 0.0, 0
+    while now < ENCODE_S:
+        asked += sum(fetch.num_bytes for fetch in all_fetches(stream, now))
+        now += 0.01
+        stream.received(min(stream.holdings.due_bytes, 700_000), now)
+    last = plan.table.num_shards - 1
+    assert asked <= 5e6 * stream.need_at(last, 0.0)
+    assert asked > 2 * plan.table.floor_bytes
+
+
+def test_floors_are_asked_for_even_where_they_cannot_be_decoded_in_time():
+    stream = controller(plan=klein_plan(decode_bytes_per_s=1e5))
+    assert [fetch.shard for fetch in all_fetches(stream)] == [0, 1, 2]
+
+
+def test_prefixes_that_the_device_holds_have_to_be_decoded_too():
+    def asked(held):
+        stream = controller(plan=klein_plan(floor_ratio=1000.0, decode_bytes_per_s=20e6))
+        stream.holdings.restore(coefficients=[0] * 20, bases=[0, 0, 0, 0, held])
+        return sum(fetch.num_bytes for fetch in all_fetches(stream))
+
+    assert asked(0) > asked(20_000_000) > 0
 
 
 def test_no_byte_is_asked_for_twice():
@@ -147,13 +191,26 @@ def test_after_a_lost_connection_what_was_due_is_asked_for_again():
 
 
 def test_bytes_that_are_too_late_are_abandoned_when_a_new_connection_is_quicker():
-    stream = controller(slice_s=None)
+    stream = controller(slice_s=None, first_step_floor_caution=0.25)
     floor, rest = stream.decide(0.0), stream.decide(0.0)
     assert (floor.shard, rest.shard) == (0, 0)
     stream.received(floor.num_bytes, 0.1)
     for step in range(20):  # silence: the rate falls
         stream.decide(0.1 + 0.02 * step)
     assert isinstance(stream.start(0, 0.5), Run)
+    assert isinstance(stream.decide(0.5), Abandon)
+
+
+def test_late_bytes_are_abandoned_although_what_comes_after_them_is_of_use():
+    stream = controller(slice_s=None, first_step_floor_caution=0.25)
+    floor, _ = stream.decide(0.0), stream.decide(0.0)
+    behind = Fetch(shard=1, ranges=stream.holdings.ranges_to(1, 0), use_by=1.0)
+    stream.holdings.promise(behind, due_at=0.0)
+    stream.received(floor.num_bytes, 0.1)
+    for step in range(20):
+        stream.decide(0.1 + 0.02 * step)
+    stream.start(0, 0.5)
+    assert {each.shard for each in stream.holdings.due} >= {0, 1}
     assert isinstance(stream.decide(0.5), Abandon)
 
 
@@ -221,14 +278,22 @@ def test_bytes_are_counted_in_the_order_of_requests():
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"slice_s": 0.0}, {"round_trip_s": -1.0}, {"max_requests": 0}, {"floor_caution": 0.0}],
+    [
+        {"slice_s": 0.0},
+        {"round_trip_s": -1.0},
+        {"max_requests": 0},
+        {"floor_caution": 0.0},
+        {"first_step_floor_caution": 0.5},
+    ],
 )
 def test_settings_that_cannot_stream_are_refused(wrong):
     with pytest.raises(StreamSettingsError, match="must"):
         StreamSettings(**wrong)
 
 
-@pytest.mark.parametrize("wrong", [{"run_s": [1.0]}, {"run_s": [0.0] * 20}])
+@pytest.mark.parametrize(
+    "wrong", [{"run_s": [1.0]}, {"run_s": [0.0] * 20}, {"decode_bytes_per_s": 0.0}]
+)
 def test_a_plan_that_does_not_fit_its_table_is_refused(wrong):
     with pytest.raises(StreamSettingsError, match="must"):
         replace(klein_plan(), **wrong)

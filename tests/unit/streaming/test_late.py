@@ -19,6 +19,7 @@ from intonaco.streaming.late import (
 SETTINGS = LateSettings()
 LATE = Situation(
     level=None,
+    floor=0,
     is_complete=False,
     is_first_of_step=False,
     can_borrow=True,
@@ -35,7 +36,27 @@ def test_a_shard_with_its_floor_runs_with_what_is_there():
     assert decide_start(replace(LATE, level=3), SETTINGS) == Run(level=3)
 
 
-def test_a_shard_below_its_floor_waits_its_own_run_time_at_most():
+def test_below_its_floor_a_shard_waits_where_the_floor_is_expected_in_time():
+    late = replace(LATE, level=1, floor=2, floor_in_s=0.09)
+    assert decide_start(late, SETTINGS) == Wait(at_most_s=0.1)
+
+
+def test_below_its_floor_a_shard_runs_at_once_where_waiting_would_not_bring_the_floor():
+    late = replace(LATE, level=1, floor=2, floor_in_s=0.11)
+    assert decide_start(late, SETTINGS) == Run(level=1, is_below_floor=True)
+
+
+def test_less_than_the_floor_is_better_than_the_state_of_the_step_before():
+    late = replace(LATE, level=0, floor=2, waited_s=0.1)
+    assert decide_start(late, SETTINGS) == Run(level=0, is_below_floor=True)
+
+
+def test_with_its_floor_a_shard_is_not_below_it():
+    late = replace(LATE, level=2, floor=2)
+    assert decide_start(late, SETTINGS) == Run(level=2, is_below_floor=False)
+
+
+def test_a_shard_without_any_prefix_waits_its_own_run_time_at_most():
     assert decide_start(LATE, SETTINGS) == Wait(at_most_s=0.1)
 
 

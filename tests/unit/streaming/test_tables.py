@@ -10,10 +10,11 @@ from intonaco.errors import StreamSettingsError
 from intonaco.streaming.tables import Level, Rung, ShardLevels, ShardTable, pair_ladders
 
 
-def shard(*levels, step=0, group=0):
+def shard(*levels, step=0, group=0, floor=0):
     return ShardLevels(
         step=step,
         group=group,
+        floor=floor,
         levels=tuple(
             Level(coefficient_bytes=own, basis_bytes=shared, error=error)
             for own, shared, error in levels
@@ -54,6 +55,21 @@ def test_a_level_is_reached_when_both_files_reach_it():
 def test_levels_that_are_out_of_order_are_refused(levels, message):
     with pytest.raises(StreamSettingsError, match=message):
         shard(*levels)
+
+
+@pytest.mark.parametrize("floor", [-1, 3])
+def test_a_floor_that_is_none_of_the_levels_is_refused(floor):
+    with pytest.raises(StreamSettingsError, match="must be one of its levels, 0 to 2"):
+        shard(*THREE, floor=floor)
+
+
+def test_levels_below_the_floor_are_reached_but_never_chosen():
+    rows = shard(*THREE, floor=1)
+    assert rows.level_of(coefficient_bytes=100, basis_bytes=300) == 0
+    assert rows.highest_within(0, coefficient_bytes=0, basis_bytes=0) == 1
+    table = ShardTable(shards=(rows,))
+    assert table.grades[0] == (1,)
+    assert table.floor_bytes == 500
 
 
 def test_shards_that_are_not_in_the_order_of_need_are_refused():
@@ -116,16 +132,31 @@ def test_a_ladder_without_a_floor_is_refused():
 
 def test_a_raised_floor_drops_the_levels_below_it_and_nothing_else():
     table = ShardTable(shards=(shard(*THREE, step=0), shard(*THREE, step=1)))
-    raised = table.with_floor(1000)
+    raised = table.with_floor(1000, first_steps_bytes=1000)
     assert raised.floor_bytes <= 1000
     assert raised.floor_bytes > table.floor_bytes
     assert raised.full_bytes == table.full_bytes
-    assert table.with_floor(0) == table
+    assert table.with_floor(0, first_steps_bytes=0) == table
+
+
+def test_the_first_quarter_of_the_steps_has_the_lower_floor_and_later_steps_keep_theirs():
+    table = ShardTable(shards=tuple(shard(*THREE, step=step) for step in range(4)))
+    raised = table.with_floor(10_000, first_steps_bytes=0)
+    assert [rows.floor for rows in raised.shards] == [0, 2, 2, 2]
+    assert raised.floor_bytes == 100 + 3 * 400 + 600
+    assert all(rows.levels == table.shards[0].levels for rows in raised.shards)
+
+
+def test_where_an_edit_has_too_few_steps_none_has_the_lower_floor():
+    table = ShardTable(shards=tuple(shard(*THREE, step=step) for step in range(3)))
+    raised = table.with_floor(10_000, first_steps_bytes=0)
+    assert [rows.floor for rows in raised.shards] == [2, 2, 2]
 
 
 def test_no_floor_is_above_the_last_level():
     table = ShardTable(shards=(shard(*THREE),))
-    assert table.with_floor(1e9).shards[0].levels == (table.shards[0].full,)
+    raised = table.with_floor(1e9, first_steps_bytes=1e9)
+    assert raised.shards[0].levels == (table.shards[0].full,)
 
 
 def test_grades_rise_from_every_floor_to_every_full_file():
