@@ -305,6 +305,12 @@ def test_an_answer_that_is_no_http_is_refused():
         thread.join()
 
 
+def test_the_network_s_process_ends_by_itself_when_its_link_is_closed(url):
+    with open_link(url) as link:
+        drive(link)
+    assert link._process.returncode == 0  # a process that had to be killed has -9
+
+
 def test_nothing_is_left_behind_by_a_link(url):
     before = set(os.listdir("/dev/shm"))
     with open_link(url) as link:

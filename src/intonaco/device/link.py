@@ -4,6 +4,7 @@ Everything that leaves the device goes through that process, and nothing of a re
 the template come the processes that decode it.
 """
 
+import contextlib
 import mmap
 import os
 import queue
@@ -121,7 +122,13 @@ class TemplateLink:
             return
         if self._reconstruction is not None:
             self._reconstruction.close()
-        # The end of its connection is what that process ends by.
+        # The end of its connection is what that process ends by. A thread of ours waits on it, too, and
+        # would keep it open: a shutdown ends both waits.
+        with (
+            contextlib.suppress(OSError),
+            socket.socket(fileno=os.dup(self._connection.fileno())) as end,
+        ):
+            end.shutdown(socket.SHUT_RDWR)
         self._connection.close()
         try:
             self._process.wait(timeout=STOP_S)
