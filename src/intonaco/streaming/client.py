@@ -99,6 +99,8 @@ class StreamClient:
         self._heard = heard
         self._clock = clock
         self._due: deque[FileRange] = deque()
+        # Per shard, the end of all that was ever asked for it, by file.
+        self._asked: dict[int, dict[str, int]] = {}
         self._num_refusals = 0
         self._damages: dict[str, int] = {}
         self._changed = asyncio.Event()
@@ -136,10 +138,9 @@ class StreamClient:
                 start = GoDense() if can_run_dense else GiveUp()
                 break
             await self._wait(start.at_most_s)
-        is_cut = any(each.shard == shard for each in self.controller.holdings.due)
         if isinstance(start, Run | Borrow):
             self._wake()
-        return self._answer(shard, start, is_cut=is_cut)
+        return self._answer(shard, start)
 
     def fail(self, error: BaseException) -> None:
         """The loop ended by a fault of ours: no shard shall wait for it."""
@@ -150,7 +151,7 @@ class StreamClient:
         self._is_closed = True
         self._wake()
 
-    def _answer(self, shard: int, start: Start, *, is_cut: bool) -> Started:
+    def _answer(self, shard: int, start: Start) -> Started:
         rows = self.controller.plan.table.shards[shard]
         is_running = isinstance(start, Run)
         return Started(
@@ -163,8 +164,13 @@ class StreamClient:
                 else 0
             ),
             basis_bytes=self._files.bases[rows.group].num_verified_bytes if is_running else 0,
-            is_cut=is_running and is_cut,
+            is_cut=is_running and self._is_cut(shard),
         )
+
+    def _is_cut(self, shard: int) -> bool:
+        """Return whether something that was asked for this shard is not here, lost or late."""
+        here = {file.record.name: file.num_verified_bytes for file in self._files.all()}
+        return any(here[name] < stop for name, stop in self._asked.get(shard, {}).items())
 
     def _is_boundary(self, shard: int) -> bool:
         """Return whether a dense run may begin here: with a step, or in the first one."""
@@ -274,6 +280,7 @@ class StreamClient:
                 for each in action.ranges:
                     self._due.append(each)
                     file = self._files.of(each)
+                    self._asked.setdefault(action.shard, {})[file.record.name] = each.stop
                     await connection.ask(
                         RangeRequest(
                             name=self._files.path(file),
