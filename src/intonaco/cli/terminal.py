@@ -81,7 +81,7 @@ class Terminal:
     @contextmanager
     def counting(self, text: str) -> Generator["Callable[[int, int, str], None]"]:
         """Show pictures done out of all on stderr; call what is yielded as (done, total, phase)."""
-        with _progress_bar("pictures,") as bar:
+        with _progress_bar("pictures") as bar:
             task = bar.add_task(text, total=None)
 
             def show(done: int, total: int, phase: str = "") -> None:
@@ -116,31 +116,45 @@ class PictureProgress:
         return show
 
 
-def _progress_bar(unit: str = "steps,") -> "Progress":
+def _progress_bar(unit: str = "steps") -> "Progress":
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
+    from rich.text import Text
+
+    class Counts(ProgressColumn):
+        """How far it is, and how long it takes, as far as that is known."""
+
+        def render(self, task: Task) -> Text:
+            return Text(
+                _counts(task.completed, task.total, task.elapsed, task.time_remaining, unit)
+            )
 
     console = Console(stderr=True)
     return Progress(
+        SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
         BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn(unit),
-        TimeElapsedColumn(),
-        TextColumn("gone,"),
-        TimeRemainingColumn(),
-        TextColumn("left"),
+        Counts(),
         console=console,
         transient=True,
         disable=not console.is_terminal,
     )
+
+
+def _counts(
+    completed: float, total: float | None, elapsed_s: float | None, left_s: float | None, unit: str
+) -> str:
+    """Return the words beside a bar; times in seconds, None where they are not known."""
+    words = [] if total is None else [f"{completed:.0f}/{total:.0f} {unit}"]
+    if elapsed_s is not None:
+        words.append(f"{_clock(elapsed_s)} gone")
+    if total is not None and left_s is not None:
+        words.append(f"{_clock(left_s)} left")
+    return ", ".join(words)
+
+
+def _clock(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
 
 
 def _write_json(fields: Mapping[str, object]) -> None:
