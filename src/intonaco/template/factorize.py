@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from intonaco.errors import RequestError
 from intonaco.template.frames import PROFILE_PEAK, Frame, row_codes, step_codes
-from intonaco.template.strands import num_profiles
+from intonaco.template.strands import group_range, group_sizes, num_profiles
 
 MAX_COMPONENTS = 512
 
@@ -97,7 +97,9 @@ def _basis(rows: Floats) -> tuple[Floats, float]:
     """
     energy, vectors = np.linalg.eigh(rows.T @ rows)
     order = np.argsort(energy)[::-1]
-    kept = order[: min(MAX_COMPONENTS, len(rows), rows.shape[1])]
+    # A reader takes every component group for whole: the last one is filled with vectors of no energy.
+    whole, _ = group_range(len(group_sizes(min(MAX_COMPONENTS, len(rows)))))
+    kept = order[: min(whole, rows.shape[1])]
     basis = vectors[:, kept].T
     peaks = basis[np.arange(len(basis)), np.abs(basis).argmax(axis=1)]
     lost = float(np.maximum(energy, 0).sum() - np.maximum(energy[kept], 0).sum())

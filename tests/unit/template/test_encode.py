@@ -233,3 +233,15 @@ def test_unshared_coefficients_of_many_steps_are_refused() -> None:
             step_weights_S=np.ones(9),
             shares_coefficients=False,
         )
+
+
+def test_states_of_fewer_rows_than_a_component_group_ends_with_can_be_read() -> None:
+    """Three rows of two steps span six components; a reader takes the group of the fifth as four."""
+    keys, values = KEYS[:2, :1, :3], VALUES[:2, :1, :3]
+    weights = uniform(num_steps=2, num_blocks=1, num_rows=3)
+    whole = encode(keys, values, weights, CodingSettings(block_groups=((0,),), smallest_ratio=1.0))
+    decoder = StateDecoder(num_steps=2, num_blocks=1, num_rows=3, width=WIDTH)
+    decode_all(decoder, whole.bases[0].increments)
+    got = np.stack(decoder.read(0, 0))
+    wanted = np.stack([keys[0, 0], values[0, 0]])
+    assert ((got - wanted) ** 2).sum() < 0.01 * (wanted**2).sum()
