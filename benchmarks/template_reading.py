@@ -1,48 +1,61 @@
-"""How fast a template is read: files to factors, and factors to keys and values, on one thread.
+"""How fast a template is read: files to numbers, and numbers to keys and values.
 
 usage: python -m benchmarks.template_reading CATALOG/ID
 
-Three parts. `files`: all of loading but parsing of pictures, at several budgets. `planes`: bytes of coded
-bit-planes to numbers, by each way to read them, at the sizes of a strand of 16 components of the shipped
-model and of FLUX.2 klein; numbers fall off as those of real states do. `reconstructing`: factors to keys
-and values at two sizes, by several ways of doing the same product; the package uses `torch_addmm`.
-GB/s count the state as float16, whatever is written. The last line is JSON.
+Four parts. `files`: prefixes of the template's files until all is decoded, by each way to read them, and
+keys and values from there. `units`: the same of single units of the shipped model's and of FLUX.2 klein's
+size, whose numbers are machine-made and fall off as those of real states do. `threads`: units of klein's
+size on one thread, on two, and in two processes. `reconstructing`: numbers to keys and values at two sizes,
+by several ways of doing the same product. MB/s count coded bytes, GB/s the state as float16, whatever is
+written. One thread but for `threads`. The last line is JSON.
 """
 
 import argparse
 import json
+import multiprocessing
 import time
 from collections.abc import Callable
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from intonaco.template import plane_kernels
 from intonaco.template.catalog import Template, open_template
-from intonaco.template.decoder import StateDecoder, decode_all
+from intonaco.template.compiled_decoder import CompiledDecoder
+from intonaco.template.decoder import StateDecoder
+from intonaco.template.factorize import Factors
+from intonaco.template.fast_planes import warm_up
+from intonaco.template.frames import Frame
+from intonaco.template.ladder import UnitToCode, build_ladder
+from intonaco.template.ladder_file import LadderReader, write_ladder
 from intonaco.template.loading import plan_prefixes
-from intonaco.template.pack_reader import open_ladder
-from intonaco.template.plane_decoding import (
-    DecodePlane,
-    Flags,
-    Magnitudes,
-    decode_plane,
-    read_head,
-)
-from intonaco.template.planes import codes_of, decode_planes, encode_planes, first_exponent
-from intonaco.template.reconstruct import PackSource, measure_reconstruct
+from intonaco.template.pack_reader import PackReader, open_ladder
+from intonaco.template.pack_writer import ladder_header
+from intonaco.template.plain_decoder import PlainDecoder
+from intonaco.template.plane_decoder import MakeDecoder
+from intonaco.template.plane_decoding import Flags, Magnitudes, decode_plane, read_head
+from intonaco.template.planes import Codes, decode_planes
+from intonaco.template.strands import FRAME, strand_of
+from intonaco.template.unit_numbers import UnitSizes, region_of
 
 BUDGET_RATIOS = (5, 15, 50, 150)
-WAYS: dict[str, DecodePlane] = {"plain": decode_plane, "compiled": plane_kernels.decode_plane}
-LENGTHS = {"shipped_rows": 102, "shipped_width": 256, "klein_rows": 1178, "klein_width": 3072}
-NUM_VECTORS = 16
-SPREAD = 1 / 8
-"""Root mean square of the last of the vectors over the first's."""
-NUM_PLANES = 6
-SIZES = {"shipped": (102, 256, 100, 8), "klein": (1178, 3072, 128, 4)}
-"""Rows, width, components, temporal profiles."""
+WAYS: dict[str, MakeDecoder] = {"plain": PlainDecoder, "compiled": CompiledDecoder}
+SIZES = {"shipped": (102, 256, 96, 8), "klein": (1178, 3072, 128, 4)}
+"""Rows, width, components, steps."""
+UNIT_RATIOS = {"shipped": 15, "klein": 15}
 NUM_REPEATS = 12
+NUM_UNITS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitFile:
+    """One unit's ladder as a file."""
+
+    sizes: UnitSizes
+    content: bytes
 
 
 def main() -> None:
@@ -50,47 +63,60 @@ def main() -> None:
     parser.add_argument("template", type=Path)
     template = open_template(parser.parse_args().template)
     torch.set_num_threads(1)
+    for way in WAYS.values():
+        warm_up(way)
     found = {
         "files": {f"{ratio}x": read_files(template, ratio) for ratio in BUDGET_RATIOS},
-        "planes": {name: read_planes(length) for name, length in LENGTHS.items()},
+        "units": {name: read_unit(name) for name in SIZES},
+        "threads": read_at_once(),
         "reconstructing": {name: reconstruct(*sizes) for name, sizes in SIZES.items()},
     }
     print(json.dumps(found))
 
 
-def read_files(template: Template, ratio: int) -> dict[str, float]:
-    """Return how fast prefixes of a template's files become factors."""
-    budget = template.manifest.sizes.float16_bytes // ratio
+def read_files(template: Template, ratio: int) -> dict[str, object]:
+    """Return how fast prefixes of a template's files become numbers, and those keys and values."""
+    sizes = template.manifest.sizes
     pieces = [
         (place, template.read_prefix(record, num_bytes))
-        for record, place, num_bytes in plan_prefixes(template.manifest, budget_bytes=budget)
+        for record, place, num_bytes in plan_prefixes(
+            template.manifest, budget_bytes=sizes.float16_bytes // ratio
+        )
     ]
-    sources: list[PackSource] = []
-    growth = growth_without_coder(template, ratio)
-
-    def feed_all() -> None:
-        source = PackSource(template.manifest)
-        for (step, group), piece in pieces:
-            source.feed(step, group, piece)
-        for block in range(source.shape.num_blocks):
-            source.read(0, block)
-        sources.append(source)
-
-    seconds = median_s(feed_all)
     num_bytes = sum(len(piece) for _, piece in pieces)
-    speed = measure_reconstruct(sources[-1], num_repeats=5)
-    return {
+    found: dict[str, object] = {
         "num_bytes": num_bytes,
-        "seconds": round(seconds, 4),
-        "mb_per_s": round(num_bytes / seconds / 1e6, 3),
-        "reconstruct_gb_per_s": round(speed.gigabytes_per_s, 3),
-        "growth_without_coder": round(growth, 3),
+        "growth_without_coder": round(growth_without_coder(template, ratio), 3),
     }
+    for name, way in WAYS.items():
+        readers: list[PackReader] = []
+
+        def feed_all(way: MakeDecoder = way, readers: list[PackReader] = readers) -> None:
+            readers.append(PackReader(template.manifest, decode=way))
+            for (step, group), piece in pieces:
+                readers[-1].feed(step, group, piece)
+
+        seconds = median_s(feed_all)
+        out_Nd = np.empty((sizes.num_rows, sizes.width), np.float32)
+
+        def write_all(readers: list[PackReader] = readers, out_Nd: np.ndarray = out_Nd) -> None:
+            for step in range(sizes.num_steps):
+                for block in range(sizes.num_blocks):
+                    for kind in range(2):
+                        readers[-1].write(step, block, kind, out_Nd)
+
+        found[name] = {
+            "seconds": round(seconds, 4),
+            "mb_per_s": round(num_bytes / seconds / 1e6, 2),
+            "write_gb_per_s": round(sizes.float16_bytes / median_s(write_all) / 1e9, 3),
+        }
+    return found
 
 
 def growth_without_coder(template: Template, ratio: int) -> float:
     """Return how much longer the files would be if answers of the range coder were stored as bits."""
     sizes = template.manifest.sizes
+    unit = UnitSizes(num_steps=sizes.num_steps, num_rows=sizes.num_rows, width=sizes.width)
     more_bytes: list[int] = []
 
     def count(payload: bytes, at: int, magnitudes_RL: Magnitudes, is_negative_RL: Flags) -> int:
@@ -99,40 +125,133 @@ def growth_without_coder(template: Template, ratio: int) -> float:
         more_bytes.append((int(is_asked_RL.sum()) + 7) // 8 - len(head.words))
         return decode_plane(payload, at, magnitudes_RL, is_negative_RL)
 
-    decoder = StateDecoder(
-        num_steps=sizes.num_steps,
-        num_blocks=sizes.num_blocks,
-        num_rows=sizes.num_rows,
-        width=sizes.width,
-        decode=count,
-    )
+    known: dict[tuple[int, int, int], Codes] = {}
     files = plan_prefixes(template.manifest, budget_bytes=sizes.float16_bytes // ratio)
     for record, place, num_bytes in files:
         reader = open_ladder(template.manifest, record, place)
-        decode_all(decoder, reader.feed(template.read_prefix(record, num_bytes)))
+        for one in reader.feed(template.read_prefix(record, num_bytes)):
+            if one.first_component == FRAME:
+                continue
+            strand = strand_of(one.first_component, profiles=unit.num_profiles)
+            region = region_of(strand, unit)
+            key = one.block, one.kind, one.first_component
+            shape = region.num_vectors, region.end_number - region.first_number
+            known[key] = decode_planes(
+                one.payload, known.get(key), shape=shape, num_planes=one.num_planes, decode=count
+            )
     return sum(more_bytes) / sum(num_bytes for _, _, num_bytes in files)
 
 
-def read_planes(length: int) -> dict[str, float]:
-    """Return megabytes of payload per second, by way."""
-    falls = SPREAD ** (np.arange(NUM_VECTORS) / NUM_VECTORS)
-    values = np.random.default_rng(0).laplace(size=(NUM_VECTORS, length)) * falls[:, None]
-    codes = codes_of(
-        values,
-        exponent=first_exponent(values),
-        vector_exponents_R=np.zeros(NUM_VECTORS, np.int8),
-        num_planes=NUM_PLANES,
+def read_unit(name: str) -> dict[str, object]:
+    """Return how fast one unit is read."""
+    file = unit_file(name)
+    out_Nd = np.empty((file.sizes.num_rows, file.sizes.width), np.float32)
+    found: dict[str, object] = {"num_bytes": len(file.content)}
+    for way_name, way in WAYS.items():
+        decoders = [decode_unit(file, way)]
+
+        def write(decoders: list[StateDecoder] = decoders) -> None:
+            decoders[0].write(0, 0, 0, out_Nd)
+
+        def decode(way: MakeDecoder = way) -> None:
+            decode_unit(file, way)
+
+        repeats = NUM_REPEATS if way_name == "compiled" else 2
+        found[way_name] = {
+            "mb_per_s": round(len(file.content) / median_s(decode, repeats) / 1e6, 2),
+            "write_gb_per_s": round(2 * out_Nd.size / median_s(write, repeats) / 1e9, 3),
+        }
+    return found
+
+
+def decode_unit(file: UnitFile, way: MakeDecoder) -> StateDecoder:
+    """Return a decoder that has read all of the file."""
+    sizes = file.sizes
+    decoder = StateDecoder(
+        num_steps=sizes.num_steps,
+        num_blocks=1,
+        num_rows=sizes.num_rows,
+        width=sizes.width,
+        decode=way,
     )
-    payload = encode_planes(codes, first_plane=0)
+    ladder = LadderReader(unit_header(sizes), name="unit")
+    heads = None
+    for chunk in ladder.feed_chunks(file.content):
+        heads = heads or decoder.open_heads(ladder.units)
+        decoder.take(0, 0, chunk, heads.read_heads(chunk).rows, 0)
+    return decoder
 
-    def read(decode: DecodePlane) -> Callable[[], None]:
-        def once() -> None:
-            decode_planes(payload, None, shape=values.shape, num_planes=NUM_PLANES, decode=decode)
 
-        return once
+def decode_units(name: str, count: int) -> None:
+    """Decode one unit's file so many times."""
+    for _ in range(count):
+        decode_unit(unit_file(name), CompiledDecoder)
 
-    speeds = {name: len(payload) / median_s(read(way)) / 1e6 for name, way in WAYS.items()}
-    return {name: round(speed, 2) for name, speed in speeds.items()}
+
+def read_at_once() -> dict[str, float]:
+    """Return megabytes per second of klein's units on one thread, on two, and in two processes."""
+    num_bytes = NUM_UNITS * len(unit_file("klein").content)
+    context = multiprocessing.get_context("fork")
+    found: dict[str, float] = {}
+    pools: dict[str, tuple[Executor, int]] = {
+        "one_thread": (ThreadPoolExecutor(1), 1),
+        "two_threads": (ThreadPoolExecutor(2), 2),
+        "two_processes": (ProcessPoolExecutor(2, mp_context=context), 2),
+    }
+    for name, (pool, workers) in pools.items():
+
+        def run(pool: Executor = pool, workers: int = workers) -> None:
+            list(pool.map(decode_units, ["klein"] * workers, [NUM_UNITS // workers] * workers))
+
+        with pool:
+            found[name] = round(num_bytes / median_s(run, 5) / 1e6, 2)
+    return found
+
+
+@cache
+def unit_file(name: str) -> UnitFile:
+    """Return a unit of machine-made numbers, coded down to its size's ratio."""
+    rows, width, components, steps = SIZES[name]
+    sizes = UnitSizes(num_steps=steps, num_rows=rows, width=width)
+    unit = UnitToCode(block=0, kind=0, factors=machine_made(sizes, components))
+    finest = -11 + int(np.log2(np.sqrt((unit.factors.coefficients_QRN**2).sum() / (rows * width))))
+    ladder = build_ladder(
+        [unit], finest_exponent=finest, max_bytes=2 * steps * rows * width / UNIT_RATIOS[name]
+    )
+    return UnitFile(sizes=sizes, content=write_ladder(unit_header(sizes), ladder).content)
+
+
+def machine_made(sizes: UnitSizes, components: int) -> Factors:
+    """Return factors whose energy falls with the component's and the profile's number."""
+    random = np.random.default_rng(0)
+    profiles = sizes.num_profiles
+    falls_R = (1.0 + np.arange(components)) ** -0.75
+    falls_Q = 0.3 ** np.arange(profiles)
+    coefficients = random.laplace(size=(profiles, components, sizes.num_rows))
+    basis_dR, _ = np.linalg.qr(random.laplace(size=(sizes.width, components)))
+    return Factors(
+        frame=Frame(
+            row_codes_N=np.zeros(sizes.num_rows, np.uint8),
+            step_codes_S=np.zeros(sizes.num_steps, np.int8),
+            profiles_QS=(127 * np.eye(profiles, sizes.num_steps)).astype(np.int8),
+        ),
+        mean_d=random.normal(size=sizes.width),
+        mean_weight=float(sizes.num_rows),
+        basis_Rd=np.ascontiguousarray(basis_dR.T),
+        coefficients_QRN=8 * coefficients * falls_R[:, None] * falls_Q[:, None, None],
+        lost=0.0,
+    )
+
+
+def unit_header(sizes: UnitSizes):
+    return ladder_header(
+        template_id="0" * 64,
+        codec="shared-planes-1",
+        num_rows=sizes.num_rows,
+        width=sizes.width,
+        blocks=(0,),
+        step=None,
+    )
 
 
 def reconstruct(rows: int, width: int, components: int, profiles: int) -> dict[str, float]:
@@ -173,11 +292,11 @@ def reconstruct(rows: int, width: int, components: int, profiles: int) -> dict[s
     return {way.__name__: round(2e-9 * rows * width / median_s(way), 3) for way in ways}
 
 
-def median_s(way: Callable[[], None]) -> float:
+def median_s(way: Callable[[], None], num_repeats: int = NUM_REPEATS) -> float:
     """Return the median time of one call, after one that is not counted."""
     way()
     times: list[float] = []
-    for _ in range(NUM_REPEATS):
+    for _ in range(num_repeats):
         start = time.perf_counter()
         way()
         times.append(time.perf_counter() - start)
