@@ -31,15 +31,20 @@ def watching(link: "TemplateLink") -> Generator["Callable[[StreamedSource], None
         yield lambda source: None
         return
     sources: list[StreamedSource] = []
-    with Live(
+    live = Live(
         get_renderable=lambda: _picture(
             link, sources[-1] if sources else None, console.size.height - SPARE_LINES
         ),
         console=console,
         refresh_per_second=REFRESH_PER_S,
         transient=True,
-    ):
+    )
+    # Not by `with`: an interrupt while it starts would leave the view, and no cursor.
+    try:
+        live.start(refresh=True)
         yield sources.append
+    finally:
+        live.stop()
 
 
 def _picture(

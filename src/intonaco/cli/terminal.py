@@ -69,8 +69,13 @@ class Terminal:
         if not console.is_terminal:
             yield
             return
-        with console.status(text):
+        status = console.status(text)
+        # Not by `with`: an interrupt while it starts would leave it on the screen, without a cursor.
+        try:
+            status.start()
             yield
+        finally:
+            status.stop()
 
     @contextmanager
     def progress(self, *, num_pictures: int = 1) -> Generator["PictureProgress"]:

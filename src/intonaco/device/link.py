@@ -275,6 +275,8 @@ def _start(connection: int, shared: int) -> "subprocess.Popen[bytes]":
         [sys.executable, "-m", MODULE, str(connection), str(shared)],
         pass_fds=(connection, shared),
         stdin=subprocess.DEVNULL,
+        # An interrupt of the terminal is for this process, which ends that one by closing its end.
+        process_group=0,
     )
 
 

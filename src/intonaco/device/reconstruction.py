@@ -200,6 +200,9 @@ class _Worker:
                 [sys.executable, "-m", MODULE, *map(str, descriptors)],
                 pass_fds=descriptors,
                 stdin=subprocess.DEVNULL,
+                # An interrupt of the terminal is for this process, which ends that one; until it has
+                # started, it could not even leave it aside.
+                process_group=0,
                 env={**os.environ, **ONE_THREAD},
             )
         self._connection = Connection(ours.detach())
