@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from intonaco.streaming.methods import FixedCode
+from intonaco.streaming.pack_table import FIRST_STEPS_FLOOR_RATIO, FLOOR_RATIO
 from intonaco.streaming.quality_curve import (
     QualityCurve,
     StateSize,
@@ -58,6 +59,7 @@ class Device:
     Attributes:
         edit_s: run time of all shards of a sparse edit. dense_s: of the dense one.
         reconstruct_s: of one shard, from its last byte to keys and values.
+        decode_bytes_per_s: of a decoder beside the run; None = as fast as bytes come.
         link_scale: by which a trace is multiplied so that the paper's ratio of state bytes to link
             rate and run time holds for a smaller model; 1 at the paper's size.
     """
@@ -72,6 +74,7 @@ class Device:
     dense_s: float
     reconstruct_s: float
     link_scale: float = 1.0
+    decode_bytes_per_s: float | None = None
 
     @property
     def basis_share(self) -> float:
@@ -79,11 +82,7 @@ class Device:
         return basis_share_of(num_rows=self.num_rows, width=self.width, num_steps=self.num_steps)
 
     def plan(
-        self,
-        curve: QualityCurve,
-        *,
-        shared: float,
-        step_shares: tuple[float, ...] | None = None,
+        self, curve: QualityCurve, *, shared: float, first_steps_floor_ratio: float | None = None
     ) -> EditPlan:
         """Return the edit's plan; `shared` is the part of the bytes that all steps share."""
         size = StateSize(
@@ -92,7 +91,13 @@ class Device:
             groups=self.groups,
             basis_share=shared,
         )
-        table = table_from_curve(curve, size, floor_ratio=floor_ratio(curve), num_levels=NUM_LEVELS)
+        table = table_from_curve(
+            curve,
+            size,
+            floor_ratio=floor_ratio(curve),
+            num_levels=NUM_LEVELS,
+            first_steps_floor_ratio=first_steps_floor_ratio,
+        )
         per_block = self.edit_s / self.num_steps / sum(self.groups)
         num_shards = table.num_shards
         return EditPlan(
@@ -102,10 +107,15 @@ class Device:
             ],
             reconstruct_s=[self.reconstruct_s] * num_shards,
             dense_step_s=self.dense_s / self.num_steps,
+            decode_bytes_per_s=self.decode_bytes_per_s,
         )
 
+    def our_plan(self, curve: QualityCurve) -> EditPlan:
+        """Return the plan of our code: one file per block group, which all steps share."""
+        return self.plan(curve, shared=1.0, first_steps_floor_ratio=FIRST_STEPS_FLOOR_RATIO)
 
-def _fold(shares: tuple[float, ...] | None, num_steps: int) -> tuple[float, ...] | None:
+
+def fold_shares(shares: tuple[float, ...] | None, num_steps: int) -> tuple[float, ...] | None:
     """Return shares of `num_steps` steps from those of a multiple of steps, added up in order."""
     if shares is None:
         return None
@@ -116,13 +126,16 @@ def _fold(shares: tuple[float, ...] | None, num_steps: int) -> tuple[float, ...]
 
 
 def floor_ratio(curve: QualityCurve) -> float:
-    """Return the strongest measured compression that keeps `FLOOR_DB`, or the weakest measured."""
+    """Return the strongest measured compression that keeps `FLOOR_DB`, or the weakest measured.
+
+    Never stronger than the floor of a template on a store.
+    """
     kept = [
         ratio
         for ratio, psnr_db in zip(curve.ratios, curve.psnr_db, strict=True)
         if psnr_db >= FLOOR_DB
     ]
-    return max(kept, default=curve.ratios[0])
+    return min(FLOOR_RATIO, max(kept, default=curve.ratios[0]))
 
 
 KLEIN_BYTES = 1.46 * 2**30
@@ -162,13 +175,18 @@ class Quality:
     """Curves by method, and where they come from.
 
     Attributes:
-        step_shares: measured part of an edit's error per step, at equal compression; None = equal.
+        step_shares: measured part of an edit's error per step of the shipped model, at equal
+            compression; None = equal.
     """
 
     source: str
     curves: dict[str, QualityCurve]
     codes: dict[str, tuple[FixedCode, ...]]
     step_shares: tuple[float, ...] | None = None
+
+    def shares_of(self, device: Device) -> tuple[float, ...] | None:
+        """Return the parts for a device's steps, each of which stands for several measured ones."""
+        return fold_shares(self.step_shares, device.num_steps)
 
 
 def load_quality(path: Path = QUALITY_FILE, deeper: Path = DEEPER_FILE) -> Quality:

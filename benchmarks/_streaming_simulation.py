@@ -16,10 +16,10 @@ from benchmarks._streaming_inputs import (
 from intonaco.streaming.late import LateSettings
 from intonaco.streaming.link import LinkModel
 from intonaco.streaming.methods import (
-    FixedCode,
     choose_fixed,
     simulate_dense,
     simulate_fixed,
+    simulate_floors,
     simulate_token_chunks,
 )
 from intonaco.streaming.oracle import Oracle
@@ -36,10 +36,15 @@ SLOWEST_START = 1e4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """One simulated edit. `psnr_db` is None where it ran dense or fetched everything."""
+    """One simulated edit. `psnr_db` is None where it ran dense or fetched everything.
+
+    Attributes:
+        alike_db: PSNR if every step's error counted alike.
+    """
 
     outcome: EditOutcome
     psnr_db: float | None
+    alike_db: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,44 +80,42 @@ def case_at(trace: Trace, start_s: float, round_trip_s: float) -> Case:
     )
 
 
-def our_plan(device: Device, quality: Quality) -> EditPlan:
-    """Return the plan of our code: one file per block group, which all steps share."""
-    return device.plan(quality.curves["best"], shared=1.0, step_shares=quality.step_shares)
-
-
 def methods(device: Device, quality: Quality) -> dict[str, Method]:
     """Return every method by the name of its key."""
-    best = our_plan(device, quality)
-    shares = quality.step_shares
-    rectangle = device.plan(quality.curves["rectangle"], shared=0.0, step_shares=shares)
-    weighted8 = device.plan(quality.curves["weighted8"], shared=0.0, step_shares=shares)
+    best = device.our_plan(quality.curves["best"])
+    shares = quality.shares_of(device)
+    rectangle = device.plan(quality.curves["rectangle"], shared=0.0)
+    weighted8 = device.plan(quality.curves["weighted8"], shared=0.0)
     per_step = device.plan(
-        quality.curves["ladder_shared_basis_sensitivity"],
-        shared=device.basis_share,
-        step_shares=shares,
+        quality.curves["ladder_shared_basis_sensitivity"], shared=device.basis_share
     )
     settings = StreamSettings(round_trip_s=ROUND_TRIP_S)
     one_shard = replace(settings, slice_s=None)
     stall = LateSettings(late="stall")
+
+    def ours(plan: EditPlan, chosen: StreamSettings) -> Method:
+        return streamed(plan, chosen, step_shares=shares)
+
     return {
-        "ours": streamed(best, settings),
+        "ours": ours(best, settings),
         "dense": lambda case: Edit(outcome=simulate_dense(best, encode_s=ENCODE_S), psnr_db=None),
         "full": lambda case: Edit(
             outcome=simulate_fixed(best, case.link, encode_s=ENCODE_S, num_bytes=device.fp16_bytes),
             psnr_db=None,
         ),
         "intq": lambda case: _intq(case, device, best, quality),
-        "cachegen": lambda case: _cachegen(case, device, best, quality.codes["cachegen"]),
+        "cachegen": lambda case: _cachegen(case, device, best, quality, "cachegen"),
         "cachegen_stored_levels": lambda case: _cachegen(
-            case, device, best, quality.codes["cachegen_stored_levels"]
+            case, device, best, quality, "cachegen_stored_levels"
         ),
-        "coefficients_per_step": streamed(per_step, settings),
-        "rectangle": streamed(rectangle, settings),
-        "eight_bits": streamed(weighted8, settings),
-        "one_decision_per_edit": streamed(best, replace(one_shard, is_per_edit=True, late=stall)),
-        "no_carry_over": streamed(best, replace(settings, has_carry_over=False)),
-        "no_early_request": streamed(best, replace(one_shard, max_requests=1)),
-        "stall_instead_of_cut": streamed(best, replace(one_shard, late=stall)),
+        "one_floor_for_all_steps": ours(device.plan(quality.curves["best"], shared=1.0), settings),
+        "coefficients_per_step": ours(per_step, settings),
+        "rectangle": ours(rectangle, settings),
+        "eight_bits": ours(weighted8, settings),
+        "one_decision_per_edit": ours(best, replace(one_shard, is_per_edit=True, late=stall)),
+        "no_carry_over": ours(best, replace(settings, has_carry_over=False)),
+        "no_early_request": ours(best, replace(one_shard, max_requests=1)),
+        "stall_instead_of_cut": ours(best, replace(one_shard, late=stall)),
     }
 
 
@@ -122,6 +125,7 @@ def streamed(
     *,
     encode_s: float = ENCODE_S,
     head_start_s: float = 0.0,
+    step_shares: Sequence[float] | None = None,
 ) -> Method:
     """Return the method that streams from this plan's table.
 
@@ -134,13 +138,18 @@ def streamed(
             plan, case.link, replace(settings, rate=rate), encode_s=encode_s + head_start_s
         )
         outcome = replace(outcome, latency_s=outcome.latency_s - head_start_s)
-        error = edit_error(
-            plan.table,
-            outcome.levels,
-            borrowed_error=error_of(BORROWED_PSNR_DB) / plan.table.num_shards,
+        if outcome.dense_from_step is not None:
+            return Edit(outcome=outcome, psnr_db=None)
+        judged, alike = (
+            edit_error(
+                plan.table,
+                outcome.levels,
+                borrowed_error=error_of(BORROWED_PSNR_DB) / plan.table.num_shards,
+                step_shares=shares,
+            )
+            for shares in (step_shares, None)
         )
-        is_streamed = outcome.dense_from_step is None
-        return Edit(outcome=outcome, psnr_db=psnr_of(error) if is_streamed else None)
+        return Edit(outcome=outcome, psnr_db=psnr_of(judged), alike_db=psnr_of(alike))
 
     return run
 
@@ -158,15 +167,16 @@ def _intq(case: Case, device: Device, plan: EditPlan, quality: Quality) -> Edit:
     return Edit(outcome=outcome, psnr_db=code.psnr_db)
 
 
-def _cachegen(case: Case, device: Device, plan: EditPlan, codes: Sequence[FixedCode]) -> Edit:
+def _cachegen(case: Case, device: Device, plan: EditPlan, quality: Quality, codes: str) -> Edit:
     outcome, error = simulate_token_chunks(
         plan,
         case.link,
         encode_s=ENCODE_S,
         fp16_bytes=device.fp16_bytes,
-        codes=codes,
+        codes=quality.codes[codes],
         first_bytes_per_s=case.first_bytes_per_s,
         num_chunks=NUM_TOKEN_CHUNKS,
+        step_shares=quality.shares_of(device),
     )
     return Edit(outcome=outcome, psnr_db=psnr_of(error))
 
@@ -175,6 +185,7 @@ def figures(edits: Sequence[Edit], num_shards: int) -> dict[str, float | int | N
     """Return a method's figures over all start points."""
     latencies = sorted(edit.outcome.latency_s for edit in edits)
     psnr = [edit.psnr_db for edit in edits if edit.psnr_db is not None]
+    alike = [edit.alike_db for edit in edits if edit.alike_db is not None]
     outcomes = [edit.outcome for edit in edits]
     return {
         "latency_median": _rounded(statistics.median(latencies), 3),
@@ -189,25 +200,30 @@ def figures(edits: Sequence[Edit], num_shards: int) -> dict[str, float | int | N
         "psnr_mean": _rounded(statistics.mean(psnr), 2) if psnr else None,
         "psnr_worst": _rounded(min(psnr), 2) if psnr else None,
         "psnr_p10": _rounded(sorted(psnr)[len(psnr) // 10], 2) if psnr else None,
-        "num_degraded": sum(each.num_borrowed > 0 for each in outcomes),
+        "psnr_mean_steps_alike": _rounded(statistics.mean(alike), 2) if alike else None,
+        "num_borrowed": sum(each.num_borrowed > 0 for each in outcomes),
+        "num_below_floor": sum(each.num_below_floor > 0 for each in outcomes),
         "num_dense": sum(each.dense_from_step is not None for each in outcomes),
     }
 
 
 def oracle_share(
-    plan: EditPlan, cases_: Sequence[Case], edits: Sequence[Edit]
+    plan: EditPlan,
+    cases_: Sequence[Case],
+    edits: Sequence[Edit],
+    step_shares: Sequence[float] | None = None,
 ) -> dict[str, float | int]:
     """Return ours over the oracle's PSNR at the same begin times, edit by edit.
 
-    `quality_share_of_bound` compares with what no choice could reach. Edits that borrowed or ran
-    dense have no levels to compare and are left out; how many were compared is given.
+    `quality_share_of_bound` compares with what no choice could reach. Edits that borrowed, ran dense
+    or went below a floor are left out; how many were compared is given.
     """
     found, bounds, ours = [], [], []
     for case, edit in zip(cases_, edits, strict=True):
         levels = edit.outcome.levels
-        if edit.psnr_db is None or any(level is None for level in levels):
+        if edit.psnr_db is None or edit.outcome.num_below_floor or None in levels:
             continue
-        oracle = Oracle(plan, case.link, edit.outcome.begins)
+        oracle = Oracle(plan, case.link, edit.outcome.begins, step_shares=step_shares)
         best = oracle.best([level for level in levels if level is not None])
         if best is None:
             continue
@@ -222,6 +238,21 @@ def oracle_share(
         "oracle_psnr_mean": _rounded(statistics.mean(found), 2),
         "num_compared_with_oracle": len(ours),
     }
+
+
+def outage_stall(plan: EditPlan, cases_: Sequence[Case], edits: Sequence[Edit]) -> float:
+    """Return the part of the time that floors alone would wait for, over a link that is known.
+
+    No method that keeps the floors can wait less. Edits that ran dense are left out.
+    """
+    stall_s, run_s = 0.0, 0.0
+    for case, edit in zip(cases_, edits, strict=True):
+        if edit.outcome.dense_from_step is not None:
+            continue
+        outcome = simulate_floors(plan, case.link, encode_s=ENCODE_S)
+        stall_s += outcome.stall_s
+        run_s += outcome.latency_s
+    return _rounded(stall_s / run_s, 5)
 
 
 def _p90(ordered: Sequence[float]) -> float:

@@ -1,6 +1,7 @@
 """Does an edit wait for its link, and what is its picture worth? Every method over recorded traces.
 
     python -m benchmarks.streaming                    # simulation at FLUX.2-klein's size
+    python -m benchmarks.streaming --masks            # instead: by the size of the mask, over 5G
     python -m benchmarks.streaming --device shipped   # at the shipped model's, link scaled to it
 
 Simulated times are not times of this machine. The last line is one JSON object.
@@ -9,6 +10,7 @@ Simulated times are not times of this machine. The last line is one JSON object.
 import argparse
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks._streaming_inputs import (
@@ -23,6 +25,7 @@ from benchmarks._streaming_inputs import (
     shipped_device,
     traces_for,
 )
+from benchmarks._streaming_masks import draw_masks, print_masks, read_masks, sweep
 from benchmarks._streaming_plots import draw, over_time
 from benchmarks._streaming_simulation import (
     Case,
@@ -31,13 +34,14 @@ from benchmarks._streaming_simulation import (
     figures,
     methods,
     oracle_share,
-    our_plan,
+    outage_stall,
     streamed,
 )
 from intonaco.streaming.settings import EditPlan, StreamSettings
 from intonaco.streaming.traces import Trace
 
 Result = dict[str, object]
+MASKS = ("5", "10", "20", "30", "40", "50")
 REQUIRED = ("ours", "dense", "intq", "cachegen", "cachegen_stored_levels")
 
 
@@ -46,6 +50,8 @@ def main() -> None:
     started = time.perf_counter()
     quality = load_quality(args.quality)
     device = KLEIN if args.device == "klein" else shipped_device(args.edit_s, args.dense_s)
+    if args.decode_mb_s is not None:
+        device = replace(device, decode_bytes_per_s=1e6 * args.decode_mb_s)
     traces = traces_for(tuple(args.traces), is_synthetic=args.synthetic)
     result: Result = {
         "device": device.name,
@@ -54,7 +60,11 @@ def main() -> None:
         "error_share_by_step": quality.step_shares,
         "round_trip_s": args.round_trip_s,
         "num_starts": args.starts,
+        "decode_bytes_per_s": device.decode_bytes_per_s,
     }
+    if args.masks is not None:
+        _by_mask(quality, traces, args)
+        return
     every: dict[str, dict[str, list[Edit]]] = {}
     for name, trace in traces.items():
         result[name], every[name] = _over_trace(device, quality, trace, args)
@@ -67,11 +77,26 @@ def main() -> None:
     print(json.dumps(result))
 
 
+def _by_mask(quality: Quality, traces: dict[str, Trace], args: argparse.Namespace) -> None:
+    """Print, and draw, figures by mask over the first trace."""
+    name, trace = next(iter(traces.items()))
+    every = cases(trace, args.starts, args.seed, args.round_trip_s)
+    found = sweep(quality, every, read_masks(args.masks or MASKS))
+    print_masks(found)
+    if args.plots:
+        print("\n".join(str(path) for path in draw_masks(args.plots, found)))
+    print(json.dumps({"trace": name, "by_mask": found, "num_starts": args.starts}))
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", choices=["klein", "shipped"], default="klein")
     parser.add_argument("--edit-s", type=float, default=0.6, help="shipped: run time of an edit")
     parser.add_argument("--dense-s", type=float, default=1.2, help="shipped: of a dense run")
+    parser.add_argument("--decode-mb-s", type=float, help="of a decoder beside the run")
+    parser.add_argument(
+        "--masks", nargs="*", help="instead: klein at these mask sizes, percent", default=None
+    )
     parser.add_argument("--starts", type=int, default=100)
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--round-trip-s", type=float, default=ROUND_TRIP_S)
@@ -92,14 +117,18 @@ def _over_trace(device: Device, quality: Quality, trace: Trace, args: argparse.N
         if args.methods is None or name in args.methods or name in REQUIRED:
             edits[name] = [method(case) for case in every]
     result: Result = {name: figures(found, num_shards) for name, found in edits.items()}
-    plan = our_plan(device, quality)
-    if args.methods is not None and "ours_with_1s_head_start" not in args.methods:
-        return _with_comparisons(result, plan, every, edits, args)
-    early = streamed(
-        plan, StreamSettings(round_trip_s=ROUND_TRIP_S), encode_s=ENCODE_S, head_start_s=1.0
-    )
-    result["ours_with_1s_head_start"] = figures([early(case) for case in every], num_shards)
-    return _with_comparisons(result, plan, every, edits, args)
+    plan = device.our_plan(quality.curves["best"])
+    shares = quality.shares_of(device)
+    if args.methods is None or "ours_with_1s_head_start" in args.methods:
+        early = streamed(
+            plan,
+            StreamSettings(round_trip_s=ROUND_TRIP_S),
+            encode_s=ENCODE_S,
+            head_start_s=1.0,
+            step_shares=shares,
+        )
+        result["ours_with_1s_head_start"] = figures([early(case) for case in every], num_shards)
+    return _with_comparisons(result, plan, every, edits, args, shares)
 
 
 def _with_comparisons(
@@ -108,10 +137,12 @@ def _with_comparisons(
     every: list[Case],
     edits: dict[str, list[Edit]],
     args: argparse.Namespace,
+    step_shares: tuple[float, ...] | None,
 ) -> tuple[Result, dict[str, list[Edit]]]:
     result.update(_compared(result))
+    result["stall_share_of_floors_alone"] = outage_stall(plan, every, edits["ours"])
     if not args.no_oracle:
-        result.update(oracle_share(plan, every, edits["ours"]))
+        result.update(oracle_share(plan, every, edits["ours"], step_shares))
     return result, edits
 
 

@@ -31,7 +31,7 @@ from models.demo_assets import mask_picture
 from models.figure import draw_doll
 from models.world import CLOTHES, Doll, doll_of, wear
 
-RATIOS = (5, 15, 50, 150, 300, 600, 1200)
+RATIOS = (5, 15, 50, 150, 200, 300, 400)
 TEMPLATE_SEED = 830_000_000
 HIGHEST_DB = 90.0
 OUTPUT = Path(__file__).resolve().parents[1] / "docs" / "data" / "streaming_quality.json"

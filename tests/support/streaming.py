@@ -28,12 +28,13 @@ def klein_plan(
     floor_ratio: float = 150.0,
     first_steps_floor_ratio: float | None = None,
     decode_bytes_per_s: float | None = None,
+    basis_share: float | None = None,
 ) -> EditPlan:
     size = StateSize(
         fp16_bytes=KLEIN_BYTES,
         num_steps=NUM_STEPS,
         groups=(5,) * NUM_GROUPS,
-        basis_share=basis_share_of(num_rows=1178, width=3072, num_steps=NUM_STEPS),
+        basis_share=basis_share or basis_share_of(num_rows=1178, width=3072, num_steps=NUM_STEPS),
     )
     table = table_from_curve(
         CURVE,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from intonaco.errors import StreamSettingsError
 from intonaco.streaming.link import LinkModel
+from intonaco.streaming.quality_curve import error_of, step_weights
 from intonaco.streaming.settings import EditPlan
 from intonaco.streaming.simulate import LATE_S, EditOutcome
 
@@ -59,6 +60,22 @@ def simulate_fixed(
     return _outcome(plan, arrivals, encode_s, round(num_bytes))
 
 
+def simulate_floors(plan: EditPlan, link: LinkModel, *, encode_s: float) -> EditOutcome:
+    """Return the outcome when nothing but every shard's floor is fetched, in the order of need.
+
+    Its waiting is what outages of the link cost whoever keeps the floors.
+    """
+    floors = [shard.floor for shard in plan.table.shards]
+    arrivals: list[float] = []
+    sent, bases = 0, [0] * plan.table.num_groups
+    for shard, floor in zip(plan.table.shards, floors, strict=True):
+        level = shard.levels[floor]
+        sent += level.coefficient_bytes + max(0, level.basis_bytes - bases[shard.group])
+        bases[shard.group] = max(bases[shard.group], level.basis_bytes)
+        arrivals.append(link.finish_at(link.round_trip_s, sent))
+    return _outcome(plan, arrivals, encode_s, sent)
+
+
 def simulate_token_chunks(
     plan: EditPlan,
     link: LinkModel,
@@ -68,6 +85,7 @@ def simulate_token_chunks(
     codes: Sequence[FixedCode],
     first_bytes_per_s: float,
     num_chunks: int,
+    step_shares: Sequence[float] | None = None,
 ) -> tuple[EditOutcome, float]:
     """Return the outcome, and the mean squared error of the state, of chunks along tokens.
 
@@ -77,6 +95,7 @@ def simulate_token_chunks(
     of the chunk before.
     """
     num_steps, num_groups = plan.table.num_steps, plan.table.num_groups
+    weights = step_weights(step_shares, num_steps)
     deadline = encode_s + sum(plan.run_s)
     per_chunk = fp16_bytes / (num_steps * num_chunks)
     at, rate, total, error = link.round_trip_s, first_bytes_per_s, 0.0, 0.0
@@ -92,7 +111,8 @@ def simulate_token_chunks(
         done = link.finish_at(at, size)
         rate = size / max(1e-6, done - at)
         at, total = done, total + size
-        error += 10 ** (-code.psnr_db / 10) / (num_steps * num_chunks)
+        weight = weights[chunk // num_chunks] / (num_steps * num_chunks)
+        error += weight * error_of(code.psnr_db)
         if (chunk + 1) % num_chunks == 0:
             arrivals += [done] * num_groups
     return _outcome(plan, arrivals, encode_s, round(total)), error

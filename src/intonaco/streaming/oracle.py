@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from intonaco.streaming.link import LinkModel
+from intonaco.streaming.quality_curve import step_weights
 from intonaco.streaming.settings import EditPlan
 
 Floats = NDArray[np.float64]
@@ -23,17 +24,32 @@ NUM_COARSE_LEVELS = 9
 class Oracle:
     """The best levels for one edit whose shards begin at `begins` over a known link.
 
-    All shards of the plan's table must have as many levels as each other.
+    All shards of the plan's table must have as many levels as each other. No shard is given less
+    than its floor.
+
+    Args:
+        step_shares: which part of an evenly coded edit's error each step adds; None = all alike.
     """
 
-    def __init__(self, plan: EditPlan, link: LinkModel, begins: Sequence[float]) -> None:
+    def __init__(
+        self,
+        plan: EditPlan,
+        link: LinkModel,
+        begins: Sequence[float],
+        *,
+        step_shares: Sequence[float] | None = None,
+    ) -> None:
         table = plan.table
         self.table = table
         self._coefficients = np.array(
             [[x.coefficient_bytes for x in s.levels] for s in table.shards]
         )
         self._bases = np.array([[x.basis_bytes for x in s.levels] for s in table.shards])
-        self._errors = np.array([[x.error for x in s.levels] for s in table.shards])
+        weights = step_weights(step_shares, table.num_steps)
+        self._errors = np.array(
+            [[weights[s.step] * x.error for x in s.levels] for s in table.shards]
+        )
+        self._floors: Levels = np.array([s.floor for s in table.shards], np.int64)
         self._capacity: Floats = np.array(
             [
                 link.bytes_between(link.round_trip_s, begin - reconstruct_s)
@@ -56,8 +72,7 @@ class Oracle:
 
         `known` are levels that did arrive, to begin the search from as well.
         """
-        floor: Levels = np.zeros(self.table.num_shards, np.int64)
-        starts = [*self._coarse_starts(), floor]
+        starts = [*self._coarse_starts(), self._floors]
         if known is not None:
             starts.append(np.array(known, np.int64))
         feasible = [start for start in starts if self.is_feasible(start)]
@@ -86,7 +101,7 @@ class Oracle:
         per_step = np.rint(first.reshape(-1, 1) + ramps * (second - first).reshape(-1, 1)).astype(
             np.int64
         )
-        levels = np.repeat(per_step, num_groups, axis=1)
+        levels = np.maximum(np.repeat(per_step, num_groups, axis=1), self._floors)
         return list(levels[self._feasible(levels)])
 
     def _feasible(self, levels: Levels) -> NDArray[np.bool_]:

@@ -98,12 +98,11 @@ def table_from_curve(
     floor_ratio: float,
     num_levels: int,
     first_steps_floor_ratio: float | None = None,
-    step_shares: Sequence[float] | None = None,
 ) -> ShardTable:
     """Return a table whose levels lie between the floor's ratio and the curve's best, evenly in log.
 
-    Down to `first_steps_floor_ratio` there are levels below it, the floors of the first steps. A shard's error is its share of the edit's mean squared error: by blocks within a step, and by
-    `step_shares` (sum 1) over steps; None = every step alike.
+    Down to `first_steps_floor_ratio` there are levels below it, the floors of the first steps. A shard's error is its share of the edit's mean squared error: by blocks within a step, every
+    step alike.
     """
     best = curve.ratios[0]
     rise = (best / floor_ratio) ** (1 / (num_levels - 1))
@@ -116,8 +115,7 @@ def table_from_curve(
     for step in range(size.num_steps):
         for group, num_blocks in enumerate(size.groups):
             own, shared = size.parts(group)
-            of_step = 1 / size.num_steps if step_shares is None else step_shares[step]
-            weight = of_step * num_blocks / sum(size.groups)
+            weight = num_blocks / sum(size.groups) / size.num_steps
             levels = tuple(
                 Level(
                     coefficient_bytes=math.ceil(own / ratio),
@@ -131,10 +129,28 @@ def table_from_curve(
     return ShardTable(shards=tuple(shards))
 
 
-def edit_error(table: ShardTable, levels: Sequence[int | None], *, borrowed_error: float) -> float:
-    """Return the edit's error: the shards' errors added, `borrowed_error` for one without a level."""
+def step_weights(step_shares: Sequence[float] | None, num_steps: int) -> list[float]:
+    """Return what a step's error counts beside an even share of the edit's, on average 1."""
+    if step_shares is None:
+        return [1.0] * num_steps
+    return [share * num_steps for share in step_shares]
+
+
+def edit_error(
+    table: ShardTable,
+    levels: Sequence[int | None],
+    *,
+    borrowed_error: float,
+    step_shares: Sequence[float] | None = None,
+) -> float:
+    """Return the edit's error: the shards' errors added, `borrowed_error` for one without a level.
+
+    Args:
+        step_shares: which part of an evenly coded edit's error each step adds; None = all alike.
+    """
+    weights = step_weights(step_shares, table.num_steps)
     errors = (
-        borrowed_error if level is None else shard.levels[level].error
+        weights[shard.step] * (borrowed_error if level is None else shard.levels[level].error)
         for shard, level in zip(table.shards, levels, strict=False)
     )
     return sum(errors)

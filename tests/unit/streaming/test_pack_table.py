@@ -30,3 +30,14 @@ def test_the_floor_of_an_edit_is_the_given_part_of_its_uncompressed_state():
     table = table_of(MANIFEST, floor_ratio=2.0)
     lowest = table_of(MANIFEST, floor_ratio=1e12).floor_bytes
     assert lowest < table.floor_bytes <= floor_bytes
+
+
+def test_levels_go_below_the_floor_down_to_that_of_the_first_steps():
+    """The small template has too few steps for one with the lower floor: the table's own test."""
+    whole = MANIFEST.sizes.float16_bytes
+    table = table_of(MANIFEST, floor_ratio=2.0, first_steps_floor_ratio=4.0)
+    plain = table_of(MANIFEST, floor_ratio=2.0, first_steps_floor_ratio=2.0)
+    assert table.floor_bytes == plain.floor_bytes
+    assert table.bytes_at([0] * table.num_shards) <= whole / 4
+    for shard, without in zip(table.shards, plain.shards, strict=True):
+        assert shard.levels[shard.floor :] == without.levels

@@ -6,6 +6,7 @@ import statistics
 import pytest
 
 from intonaco.streaming.link import LinkModel
+from intonaco.streaming.pack_table import FIRST_STEPS_FLOOR_RATIO, FLOOR_RATIO
 from intonaco.streaming.quality_curve import kv_bytes
 from intonaco.streaming.rate import RateSettings
 from intonaco.streaming.settings import StreamSettings
@@ -82,10 +83,13 @@ def test_the_ratios_of_the_paper_s_ablation_are_these_sizes_and_rates(ratio, mib
 @pytest.fixture(scope="module")
 def edits_over_5g():
     """A hundred edits from random seconds of the 5G trace, at the floor of 1 / 150 of the state."""
+    return over_5g(klein_plan())
+
+
+def over_5g(plan):
     if not TRACES.is_dir():
         pytest.skip("the recorded link traces are not beside this checkout")
     trace = read_trace(TRACES / "5g-mmwave-walk-45-first603.csv")
-    plan = klein_plan()
     starts = random.Random(7)
     outcomes = []
     for _ in range(100):
@@ -111,3 +115,15 @@ def test_on_the_5g_trace_the_median_edit_is_sent_at_nine_to_ten_times_compressio
     """The 30 ms of the run that no transfer can use are within the page's own rounding."""
     ratio = KLEIN_BYTES / statistics.median(each.num_bytes for each in edits_over_5g)
     assert 8.5 < ratio < 10.5
+
+
+def test_on_the_5g_trace_less_than_a_hundredth_of_the_time_is_spent_waiting_at_the_product_s_floors():
+    plan = klein_plan(
+        floor_ratio=FLOOR_RATIO,
+        first_steps_floor_ratio=FIRST_STEPS_FLOOR_RATIO,
+        num_levels=48,
+        basis_share=1.0,
+    )
+    edits = over_5g(plan)
+    assert sum(each.stall_s for each in edits) < 0.01 * sum(each.latency_s for each in edits)
+    assert not any(each.num_below_floor or each.num_borrowed for each in edits)

@@ -4,12 +4,13 @@ import pytest
 
 from intonaco.errors import StreamSettingsError
 from intonaco.streaming.late import LateSettings
-from intonaco.streaming.link import Fault
+from intonaco.streaming.link import Fault, LinkModel
 from intonaco.streaming.methods import (
     FixedCode,
     choose_fixed,
     simulate_dense,
     simulate_fixed,
+    simulate_floors,
     simulate_token_chunks,
 )
 from intonaco.streaming.oracle import Oracle
@@ -23,6 +24,7 @@ from intonaco.streaming.quality_curve import (
 from intonaco.streaming.rate import RateSettings
 from intonaco.streaming.settings import StreamSettings
 from intonaco.streaming.simulate import simulate_edit
+from intonaco.streaming.traces import Trace
 from tests.support.comparison import assert_close
 from tests.support.streaming import (
     CURVE,
@@ -202,10 +204,73 @@ def test_a_curve_is_not_extrapolated():
     assert [curve.psnr_at(ratio) for ratio in (1.0, 5.0, 50.0, 500.0)] == [60.0, 60.0, 40.0, 40.0]
 
 
-def test_steps_that_matter_more_have_more_of_the_table_s_error():
-    size = StateSize(fp16_bytes=1e9, num_steps=2, groups=(1, 3), basis_share=0.5)
-    table = table_from_curve(CURVE, size, floor_ratio=150.0, num_levels=3, step_shares=(0.1, 0.9))
-    errors = [shard.levels[0].error for shard in table.shards]
-    whole = CURVE.error_at(150.0)
-    shares = [0.1 / 4, 0.3 / 4, 0.9 / 4, 2.7 / 4]
-    assert_close([error / whole for error in errors], shares, atol=1e-12, why="products of floats")
+TWO_STEPS = StateSize(fp16_bytes=1e9, num_steps=2, groups=(1, 3), basis_share=0.5)
+
+
+def test_a_shard_s_error_is_its_blocks_share_of_the_edit_s():
+    table = table_from_curve(CURVE, TWO_STEPS, floor_ratio=150.0, num_levels=3)
+    errors = [shard.levels[0].error / CURVE.error_at(150.0) for shard in table.shards]
+    assert_close(errors, [1 / 8, 3 / 8, 1 / 8, 3 / 8], atol=1e-12, why="products of floats")
+
+
+def test_an_edit_is_judged_by_what_each_step_adds_to_its_error():
+    table = table_from_curve(CURVE, TWO_STEPS, floor_ratio=150.0, num_levels=3)
+
+    def worth(levels, step_shares):
+        error = edit_error(table, levels, borrowed_error=0.0, step_shares=step_shares)
+        return psnr_of(error)
+
+    first_low, second_low = [0, 0, 2, 2], [2, 2, 0, 0]
+    assert worth([0] * 4, (0.1, 0.9)) == worth([0] * 4, None)
+    assert worth(first_low, None) == worth(second_low, None)
+    assert worth(first_low, (0.1, 0.9)) > worth(second_low, (0.1, 0.9)) + 9.0
+
+
+def test_levels_go_on_below_the_floor_down_to_that_of_the_first_steps():
+    size = StateSize(fp16_bytes=1e9, num_steps=4, groups=(2, 2), basis_share=1.0)
+    plain = table_from_curve(CURVE, size, floor_ratio=100.0, num_levels=8)
+    table = table_from_curve(
+        CURVE, size, floor_ratio=100.0, num_levels=8, first_steps_floor_ratio=150.0
+    )
+    assert [shard.floor == 0 for shard in table.shards] == [True] * 2 + [False] * 6
+    first, later = table.shards[0], table.shards[-1]
+    assert_close(first.levels[0].basis_bytes, 1e9 / 2 / 150, atol=1, why="whole bytes")
+    assert_close(later.levels[later.floor].basis_bytes, 1e9 / 2 / 100, atol=1, why="whole bytes")
+    assert later.levels[later.floor :] == plain.shards[-1].levels
+
+
+def test_the_oracle_gives_no_shard_less_than_its_floor():
+    plan = klein_plan(floor_ratio=60.0, first_steps_floor_ratio=150.0)
+    capacity = sum(plan.run_s) * plan.table.floor_bytes / 2.0
+    link = steady_link(plan.table.floor_bytes * 8e-6 / 2.0)
+    assert capacity > plan.table.floor_bytes
+    oracle = Oracle(plan, link, [2.1 + 0.1 * shard for shard in range(20)])
+    floors = [shard.floor for shard in plan.table.shards]
+    assert oracle.best(None) <= edit_error(plan.table, floors, borrowed_error=1.0)
+    early = [0.5 + 0.01 * shard for shard in range(20)]
+    assert Oracle(plan, link, early).best(None) is None
+
+
+def test_floors_alone_wait_for_nothing_but_the_link():
+    fast, slow = (
+        simulate_floors(PLAN, steady_link(mbps), encode_s=ENCODE_S) for mbps in (1000.0, 10.0)
+    )
+    assert fast.stall_s == 0.0
+    assert slow.num_bytes == PLAN.table.floor_bytes
+    basis_bytes = sum(shard.levels[0].basis_bytes for shard in PLAN.table.shards[:5])
+    assert slow.latency_s > basis_bytes * 8 / 10e6
+
+
+def test_an_edit_never_waits_less_than_floors_alone_would():
+    for mbps in (20.0, 40.0, 80.0):
+        alone = simulate_floors(PLAN, steady_link(mbps), encode_s=ENCODE_S)
+        assert stream(mbps, plan=klein_plan(dense_step_s=None)).stall_s >= alone.stall_s - 1e-9
+
+
+def test_after_an_outage_floors_come_without_a_round_trip_each():
+    """The link is thought to be as slow as it was; floors asked for one by one would leave it idle."""
+    slow_first = LinkModel(trace=Trace(name="outage", mbps=(1.0,) + (150.0,) * 59), start_s=0.3)
+    settings = StreamSettings(rate=RateSettings(start_bytes_per_s=1e6 / 8))
+    outcome = simulate_edit(PLAN, slow_first, settings, encode_s=ENCODE_S)
+    alone = simulate_floors(PLAN, slow_first, encode_s=ENCODE_S)
+    assert outcome.stall_s < alone.stall_s + 0.02
