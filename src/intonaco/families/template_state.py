@@ -51,7 +51,7 @@ class StateSource(Protocol):
     def shape(self) -> StateShape: ...
 
     def read(self, step: int, block: int, /) -> tuple[Tensor, Tensor]:
-        """Return keys and values, each (N, d), on the host, in any floating dtype.
+        """Return keys and values, each (N, d), in any floating dtype, on the host or where the model is.
 
         An edit asks for each (step, block) once, in the order of execution. A source may answer
         with whatever quality it has; it answers with finite numbers or raises an IntonacoError.

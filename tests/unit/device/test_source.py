@@ -172,6 +172,14 @@ def test_no_slot_is_written_before_the_copies_so_far_have_ended():
     assert gpu.calls[:2] == ["synchronize", "make"]
 
 
+def test_what_is_borrowed_is_what_the_same_blocks_ran_last():
+    settler, link = settler_on(FakeGpu())
+    settler.settle(0)
+    last = settler.settle(0)
+    link.words[0] = "borrow"
+    assert settler.settle(0).uploaded is last.uploaded
+
+
 def test_decoding_ends_early_enough_for_the_copy_to_end_by_the_shards_turn():
     gpu = FakeGpu(copy_s=0.25)
     settler, link = settler_on(gpu)
