@@ -8,7 +8,7 @@ import pytest
 from intonaco.device.decoding import Decoding
 from intonaco.streaming.shared_files import Layout, Lengths
 from intonaco.template.pack_reader import PackReader, places
-from intonaco.template.plane_decoding import decode_plane
+from intonaco.template.plain_decoder import PlainDecoder
 from tests.support.templates import readable_packed
 
 PACKED = readable_packed()
@@ -24,7 +24,7 @@ class Device:
         for record, _ in places(MANIFEST):
             start = LAYOUT.offsets[record.name]
             memory[start : start + record.num_bytes] = PACKED.contents[record.name]
-        self.reader = PackReader(MANIFEST, decode=decode_plane)
+        self.reader = PackReader(MANIFEST, decode=PlainDecoder)
         self.decoding = Decoding(MANIFEST, self.reader, memory, LAYOUT)
         self._lengths = Lengths(memory, LAYOUT)
 
@@ -56,7 +56,7 @@ def test_slices_give_the_numbers_that_whole_files_give(device):
         device.arrive(place)
     while device.decoding.ahead(0):
         pass
-    whole = PackReader(MANIFEST, decode=decode_plane)
+    whole = PackReader(MANIFEST, decode=PlainDecoder)
     for record, place in places(MANIFEST):
         whole.feed(*place, PACKED.contents[record.name])
     for step in range(MANIFEST.sizes.num_steps):
