@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from intonaco.errors import ManifestError, TemplateMissingError
 from intonaco.template.coded import KINDS
 from intonaco.template.pack_reader import PackReader, places
 from intonaco.template.plain_decoder import PlainDecoder
+from tests.support.plane_decoders import WAYS, decoder_of
 from tests.support.templates import NUM_ROWS, NUM_STEPS, WIDTH, readable_packed, small_packed
 
 PACKED = readable_packed()
@@ -17,7 +19,7 @@ NUM_BLOCKS = 5
 
 
 def _reader(**options) -> PackReader:
-    reader = PackReader(PACKED.manifest, decode=PlainDecoder, **options)
+    reader = PackReader(PACKED.manifest, **{"decode": PlainDecoder, **options})
     for record, (step, group) in places(PACKED.manifest):
         reader.feed(step, group, PACKED.contents[record.name])
     return reader
@@ -67,3 +69,17 @@ def test_units_that_no_template_has_are_refused(unit: tuple[int, int]):
 def test_a_codec_that_is_not_known_here_is_refused():
     with pytest.raises(ManifestError, match="codec must be"):
         PackReader(small_packed().manifest, decode=PlainDecoder)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_readers_on_two_threads_give_what_one_gives(way: str):
+    """What they share is not written to: each has numbers and room of its own."""
+    decode = decoder_of(way)
+    halves = [[(block, kind) for block in range(NUM_BLOCKS)] for kind in KINDS]
+    with ThreadPoolExecutor(2) as pool:
+        readers = list(pool.map(lambda units: _reader(decode=decode, units=units), halves))
+    every = _reader(decode=decode)
+    for block in range(NUM_BLOCKS):
+        for kind in KINDS:
+            made = _unit(readers[kind], 1, block, kind)
+            assert np.array_equal(made, _unit(every, 1, block, kind))
