@@ -162,6 +162,32 @@ def test_a_server_that_restarts_is_found_again(catalog, template):
     assert driven.words == ["run"] * 4
 
 
+def test_a_server_that_restarts_amid_an_edit_is_gone_on_with(catalog, template):
+    port = free_port()
+    with contextlib.ExitStack() as first, contextlib.ExitStack() as second:
+        url = first.enter_context(own_server(catalog, port=port))
+
+        def restart_once(conversation, content):
+            is_streaming = b"Range:" in conversation.sent and conversation.num_received > 1500
+            if not is_streaming or restarts:
+                return content
+            restarts.append(conversation.index)
+            first.close()
+            second.enter_context(own_server(catalog, port=port))
+            return None
+
+        restarts: list[int] = []
+        with (
+            recording_proxy(f"{url}/{template.folder.name}", restart_once) as proxy,
+            open_link(proxy.url) as link,
+        ):
+            driven = drive(link, run_s=0.5, encode_s=3.0, dense_step_s=600.0)
+    check_prefixes(driven, template)
+    assert restarts
+    assert driven.words == ["run"] * 4
+    assert driven.starts[-1].coefficient_bytes > 0
+
+
 def test_a_damaged_part_is_fetched_once_more(url, template):
     damages = []
 
@@ -231,6 +257,17 @@ def test_a_server_that_crawls_for_ever_is_left_for_dense_steps(url, template):
         faults=(Fault(kind="crawl", at_s=0.0, crawl_bytes_per_s=50.0),),
     )
     with open_link(url, emulated=crawl) as link:
+        driven = drive(link, run_s=0.2, encode_s=0.1, dense_step_s=0.5)
+    check_prefixes(driven, template)
+    assert driven.words[-1] == "dense"
+
+
+def test_a_real_server_that_crawls_for_ever_is_left_for_dense_steps(catalog, template, tmp_path):
+    crawls = "location ~ (basis|coefficients) { limit_rate 40; }"
+    with (
+        nginx_server(catalog, tmp_path, more=crawls) as server,
+        open_link(f"{server}/{template.folder.name}") as link,
+    ):
         driven = drive(link, run_s=0.2, encode_s=0.1, dense_step_s=0.5)
     check_prefixes(driven, template)
     assert driven.words[-1] == "dense"
