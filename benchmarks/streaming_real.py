@@ -6,8 +6,9 @@ A template whose mask leaves a tenth of the picture is built and read from a fol
 a recorded trace's rate (`--synthetic`: at a generated one's), scaled so that state bytes over link
 rate over run time are the paper's. Each edit opens the template anew: nothing is kept from the one
 before. Methods: ours and those of our ablations that are settings; edits of all methods take turns.
-Times are of whole edits, from the request to the picture, on one thread beside the runtime's own
-processes. Last line: one JSON object.
+`latency_...` is of whole edits, from the request to the picture; `steps_...` without encoders and
+decoder, which no template makes shorter: from the first step to the last, waiting included. One thread
+beside the runtime's own processes. Last line: one JSON object.
 """
 
 import argparse
@@ -29,6 +30,7 @@ from intonaco.device.edit import TemplateSession
 from intonaco.device.link import LinkSettings, TemplateLink
 from intonaco.device.records import StreamRecord
 from intonaco.model import Model
+from intonaco.pipelines.picture import Picture
 from intonaco.quality.metrics import psnr
 from intonaco.streaming.late import LateSettings
 from intonaco.streaming.pack_table import table_of
@@ -40,7 +42,7 @@ from intonaco.streaming.traces import Trace
 
 SEED = 7
 HIGHEST_DB = 90.0
-NUM_DENSE = 3
+NUM_LOCAL = 3
 # A slice of 16 KiB suits a phone's gigabyte of state; here all state is a few megabytes.
 BASE = StreamSettings(round_trip_s=ROUND_TRIP_S, smallest_slice_bytes=2048)
 ONE_SHARD = replace(BASE, slice_s=None)
@@ -61,6 +63,7 @@ class Bench:
     one: Prepared
     reference: Image.Image
     dense_s: float
+    dense_steps_s: float
     local_s: float
 
 
@@ -69,6 +72,7 @@ class Real:
     """One real edit and its prediction."""
 
     stream: StreamRecord
+    steps_s: float
     psnr_db: float
     predicted: EditOutcome
     predicted_s: float
@@ -97,22 +101,27 @@ def main() -> None:
 
 
 def _bench(model: Model, one: Prepared) -> Bench:
-    def edit(state: object) -> tuple[float, Image.Image]:
+    def edit(state: object) -> tuple[float, Picture]:
         began_at = time.perf_counter()
         drawn = model.edit(
             one.picture, one.mask_HW, prompt=one.prompt, seed=SEED, template_state=state
         )
-        return time.perf_counter() - began_at, drawn.image
+        return time.perf_counter() - began_at, drawn
 
-    dense_s = statistics.median(edit(None)[0] for _ in range(NUM_DENSE))
-    local = [edit(one.exact) for _ in range(NUM_DENSE)]
+    dense = [edit(None) for _ in range(NUM_LOCAL)]
+    local = [edit(one.exact) for _ in range(NUM_LOCAL)]
     return Bench(
         model=model,
         one=one,
-        reference=local[0][1],
-        dense_s=dense_s,
+        reference=local[0][1].image,
+        dense_s=statistics.median(seconds for seconds, _ in dense),
+        dense_steps_s=statistics.median(_steps_s(drawn) for _, drawn in dense),
         local_s=statistics.median(seconds for seconds, _ in local),
     )
+
+
+def _steps_s(picture: Picture) -> float:
+    return sum(picture.receipt.step_ms) / 1000
 
 
 def _run_side(
@@ -123,6 +132,7 @@ def _run_side(
     found: dict[str, object] = {
         "float16_bytes": sizes.float16_bytes,
         "dense_s": round(bench.dense_s, 3),
+        "dense_steps_s": round(bench.dense_steps_s, 3),
         "uncompressed_local_s": round(bench.local_s, 3),
         "shards_s": round(edit_s, 3),
         "link_scale": round(scale, 6),
@@ -133,7 +143,7 @@ def _run_side(
         for case in every:
             for method in args.methods:
                 real[method].append(_run(bench, METHODS[method], case))
-        figures = {method: _figures(edits, bench.dense_s) for method, edits in real.items()}
+        figures = {method: _figures(edits, bench) for method, edits in real.items()}
         found[name] = figures
         for method, values in figures.items():
             print(name, method, json.dumps(values), flush=True)
@@ -175,15 +185,17 @@ def _run(bench: Bench, method: StreamSettings, case: Case) -> Real:
     quality = psnr(edit.picture.image, bench.reference, mask_HW=one.mask_HW)
     return Real(
         stream=edit.stream,
+        steps_s=_steps_s(edit.picture),
         psnr_db=min(HIGHEST_DB, quality),
         predicted=predicted,
         predicted_s=predicted.latency_s + after_s,
     )
 
 
-def _figures(real: list[Real], dense_s: float) -> dict[str, object]:
+def _figures(real: list[Real], bench: Bench) -> dict[str, object]:
     """Return real figures, and the simulator's for the same starts (`predicted_...`)."""
     seconds = sorted(one.stream.seconds for one in real)
+    steps_s = statistics.median(one.steps_s for one in real)
     predicted = sorted(one.predicted_s for one in real)
     coded = [one.psnr_db for one in real if one.stream.dense_from_step is None]
     flags = [one.stream.flag for one in real]
@@ -191,7 +203,9 @@ def _figures(real: list[Real], dense_s: float) -> dict[str, object]:
         "latency_median": round(statistics.median(seconds), 3),
         "latency_p90": round(seconds[int(0.9 * (len(seconds) - 1))], 3),
         "latency_max": round(seconds[-1], 3),
-        "median_speedup_over_dense": round(dense_s / statistics.median(seconds), 3),
+        "median_speedup_over_dense": round(bench.dense_s / statistics.median(seconds), 3),
+        "steps_median": round(steps_s, 3),
+        "steps_median_speedup_over_dense": round(bench.dense_steps_s / steps_s, 3),
         "stall_share": round(sum(one.stream.stall_s for one in real) / sum(seconds), 4),
         "predicted_latency_median": round(statistics.median(predicted), 3),
         "predicted_stall_share": round(

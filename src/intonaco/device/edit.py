@@ -114,6 +114,7 @@ class TemplateSession:
             run_s=self.times.run_s,
             reconstruct_s=self.times.reconstruct_s,
             dense_step_s=self.times.dense_step_s,
+            decode_bytes_per_s=self.times.decode_bytes_per_s,
             start_at=start_at,
             settings=self.settings,
         )
@@ -143,6 +144,7 @@ class TemplateSession:
             self.times,
             run_s=tuple(source.times.run_s),
             reconstruct_s=tuple(source.times.reconstruct_s),
+            decode_bytes_per_s=source.times.decode_bytes_per_s or self.times.decode_bytes_per_s,
         )
 
 

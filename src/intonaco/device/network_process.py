@@ -218,6 +218,7 @@ class NetworkProcess:
             run_s=message.run_s,
             reconstruct_s=message.reconstruct_s,
             dense_step_s=message.dense_step_s,
+            decode_bytes_per_s=message.decode_bytes_per_s,
         )
         controller = StreamController(
             plan, message.settings, start_at=message.start_at, now=time.monotonic()

@@ -236,19 +236,23 @@ class _Worker:
             if wait([self._connection], timeout=max(0.0, within_s)):
                 return decode_answer(self._connection.recv_bytes())
         except (EOFError, OSError):
+            self._end()
             return _failed("the reconstruction process has ended; edit again")
         # A late answer must not be taken for the next one.
+        self._end()
+        return _failed(f"the reconstruction process does not answer within {within_s:.0f} s")
+
+    def _end(self) -> None:
+        """End the process for certain, so that `is_running` tells it."""
         self._process.kill()
         self._process.wait()
-        return _failed(f"the reconstruction process does not answer within {within_s:.0f} s")
 
     def close(self) -> None:
         self._connection.close()
         try:
             self._process.wait(timeout=STOP_S)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            self._end()
 
 
 def _failed(message: str) -> Failed:

@@ -33,7 +33,7 @@ from intonaco.device.slots import SlotLayout
 from intonaco.errors import IntonacoError, PackError, StreamingError
 from intonaco.streaming.shared_files import Layout, map_shared
 from intonaco.template.coded import KINDS
-from intonaco.template.fast_planes import MIN_COMPILED_BYTES, plane_decoder_for
+from intonaco.template.fast_planes import plane_decoder_for, warm_up
 from intonaco.template.manifest import TemplateManifest, read_manifest
 from intonaco.template.pack_reader import PackReader, Unit
 
@@ -62,6 +62,7 @@ class ReconstructionProcess:
         self._slots = slots
         self._template: Template | None = None
         self._next_shard: int | None = None
+        self._follows = False
         self._trouble = ""
         self._write_s = 0.0
         self._reported_bytes = 0
@@ -91,7 +92,10 @@ class ReconstructionProcess:
         if self._next_shard is None:
             return False
         try:
-            return self._open().decoding.ahead(self._next_shard)
+            has_more = self._open().decoding.ahead(self._next_shard)
+            if not has_more and not self._follows:
+                self._next_shard = None
+            return has_more
         except PackError as error:
             # Whoever needs these bytes meets the error again; nobody else shall.
             self._trouble, self._next_shard = str(error), None
@@ -113,15 +117,15 @@ class ReconstructionProcess:
                 self._template = self._prepared(task)
                 self._send(Ready())
             case Follow(shard=shard):
-                self._next_shard, self._trouble = shard, ""
+                self._next_shard, self._follows, self._trouble = shard, True, ""
             case Rest():
-                self._next_shard = None
+                self._next_shard, self._follows = 0, False
             case Make():
                 self._send(self._made(task))
 
     def _prepared(self, task: Prepare) -> Template:
-        # Started long before its first byte: compiled code pays at any size.
-        decode = plane_decoder_for(MIN_COMPILED_BYTES)
+        decode = plane_decoder_for(task.num_bytes, is_resident=True)
+        warm_up(decode)
         files = map_shared(self._files, task.num_bytes, is_writer=False)
         manifest = read_manifest(files[: task.num_manifest_bytes], name="the template's manifest")
         layout = Layout.of(manifest, num_manifest_bytes=task.num_manifest_bytes)

@@ -35,7 +35,7 @@ class Follow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rest:
-    """No edit runs: decode nothing until the next one."""
+    """The edit is over: decode what it left undecoded, then nothing until the next one."""
 
     kind: Literal["rest"] = "rest"
 

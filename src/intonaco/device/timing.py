@@ -31,12 +31,14 @@ class DeviceTimes:
     Attributes:
         run_s, reconstruct_s: per shard, in their order.
         encode_s: from the request to the first step.
+        decode_bytes_per_s: of coded bytes, None until an edit has shown it.
     """
 
     run_s: tuple[float, ...]
     reconstruct_s: tuple[float, ...]
     dense_step_s: float
     encode_s: float
+    decode_bytes_per_s: float | None = None
 
 
 @dataclass(slots=True)

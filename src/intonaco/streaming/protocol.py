@@ -58,6 +58,7 @@ class Begin:
     run_s: tuple[float, ...]
     reconstruct_s: tuple[float, ...]
     dense_step_s: float | None
+    decode_bytes_per_s: float | None = None
     start_at: float
     settings: StreamSettings
 

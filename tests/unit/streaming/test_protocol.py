@@ -26,7 +26,7 @@ from intonaco.streaming.settings import StreamSettings
 # A device says where a template is, how fast it is itself and where its run stands.
 KNOWN_FIELDS = {
     *("kind", "url", "folder", "cache_folder", "cache_bytes", "idle_s", "emulated"),
-    *("run_s", "reconstruct_s", "dense_step_s", "start_at", "settings"),
+    *("run_s", "reconstruct_s", "dense_step_s", "decode_bytes_per_s", "start_at", "settings"),
     *("shard", "has_borrowed", "at"),
 }
 TO_NETWORK_KINDS = (Open, Begin, AskStart, protocol.Begun, protocol.Ended, protocol.Finish)
