@@ -59,7 +59,9 @@ class Device:
     Attributes:
         edit_s: run time of all shards of a sparse edit. dense_s: of the dense one.
         reconstruct_s: of one shard, from its last byte to keys and values.
+        encode_s: of the words, before the first shard runs.
         decode_bytes_per_s: of a decoder beside the run; None = as fast as bytes come.
+        smallest_slice_bytes: the least that a request asks for.
         link_scale: by which a trace is multiplied so that the paper's ratio of state bytes to link
             rate and run time holds for a smaller model; 1 at the paper's size.
     """
@@ -74,7 +76,9 @@ class Device:
     dense_s: float
     reconstruct_s: float
     link_scale: float = 1.0
+    encode_s: float = ENCODE_S
     decode_bytes_per_s: float | None = None
+    smallest_slice_bytes: int = 16_384
 
     @property
     def basis_share(self) -> float:
@@ -153,7 +157,10 @@ KLEIN = Device(
 
 
 def shipped_device(edit_s: float, dense_s: float) -> Device:
-    """Return the shipped model at a 10 % mask, on a link scaled to its state and run time."""
+    """Return the shipped model at a 10 % mask, on a link scaled to its state and run time.
+
+    Encoding and reconstruction are klein's, scaled to the run time; a round trip is not.
+    """
     num_rows = 130  # of 144 image tokens
     fp16_bytes = 2 * 2 * num_rows * 256 * 8 * 8
     return Device(
@@ -165,8 +172,10 @@ def shipped_device(edit_s: float, dense_s: float) -> Device:
         groups=(2, 3, 3),
         edit_s=edit_s,
         dense_s=dense_s,
-        reconstruct_s=0.02 * edit_s / 2.26,
-        link_scale=(fp16_bytes / edit_s) / (KLEIN_BYTES / 2.26),
+        reconstruct_s=KLEIN.reconstruct_s * edit_s / KLEIN.edit_s,
+        encode_s=ENCODE_S * edit_s / KLEIN.edit_s,
+        smallest_slice_bytes=2048,
+        link_scale=(fp16_bytes / edit_s) / (KLEIN.fp16_bytes / KLEIN.edit_s),
     )
 
 

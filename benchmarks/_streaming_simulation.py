@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from benchmarks._streaming_inputs import (
     BORROWED_PSNR_DB,
-    ENCODE_S,
     ROUND_TRIP_S,
     Device,
     Quality,
@@ -80,6 +79,12 @@ def case_at(trace: Trace, start_s: float, round_trip_s: float) -> Case:
     )
 
 
+def settings_of(device: Device) -> StreamSettings:
+    return StreamSettings(
+        round_trip_s=ROUND_TRIP_S, smallest_slice_bytes=device.smallest_slice_bytes
+    )
+
+
 def methods(device: Device, quality: Quality) -> dict[str, Method]:
     """Return every method by the name of its key."""
     best = device.our_plan(quality.curves["best"])
@@ -89,18 +94,22 @@ def methods(device: Device, quality: Quality) -> dict[str, Method]:
     per_step = device.plan(
         quality.curves["ladder_shared_basis_sensitivity"], shared=device.basis_share
     )
-    settings = StreamSettings(round_trip_s=ROUND_TRIP_S)
+    settings = settings_of(device)
     one_shard = replace(settings, slice_s=None)
     stall = LateSettings(late="stall")
 
     def ours(plan: EditPlan, chosen: StreamSettings) -> Method:
-        return streamed(plan, chosen, step_shares=shares)
+        return streamed(plan, chosen, encode_s=device.encode_s, step_shares=shares)
 
     return {
         "ours": ours(best, settings),
-        "dense": lambda case: Edit(outcome=simulate_dense(best, encode_s=ENCODE_S), psnr_db=None),
+        "dense": lambda case: Edit(
+            outcome=simulate_dense(best, encode_s=device.encode_s), psnr_db=None
+        ),
         "full": lambda case: Edit(
-            outcome=simulate_fixed(best, case.link, encode_s=ENCODE_S, num_bytes=device.fp16_bytes),
+            outcome=simulate_fixed(
+                best, case.link, encode_s=device.encode_s, num_bytes=device.fp16_bytes
+            ),
             psnr_db=None,
         ),
         "intq": lambda case: _intq(case, device, best, quality),
@@ -123,7 +132,7 @@ def streamed(
     plan: EditPlan,
     settings: StreamSettings,
     *,
-    encode_s: float = ENCODE_S,
+    encode_s: float,
     head_start_s: float = 0.0,
     step_shares: Sequence[float] | None = None,
 ) -> Method:
@@ -162,7 +171,7 @@ def _intq(case: Case, device: Device, plan: EditPlan, quality: Quality) -> Edit:
         window_s=device.edit_s,
     )
     outcome = simulate_fixed(
-        plan, case.link, encode_s=ENCODE_S, num_bytes=device.fp16_bytes / code.ratio
+        plan, case.link, encode_s=device.encode_s, num_bytes=device.fp16_bytes / code.ratio
     )
     return Edit(outcome=outcome, psnr_db=code.psnr_db)
 
@@ -171,7 +180,7 @@ def _cachegen(case: Case, device: Device, plan: EditPlan, quality: Quality, code
     outcome, error = simulate_token_chunks(
         plan,
         case.link,
-        encode_s=ENCODE_S,
+        encode_s=device.encode_s,
         fp16_bytes=device.fp16_bytes,
         codes=quality.codes[codes],
         first_bytes_per_s=case.first_bytes_per_s,
@@ -240,7 +249,9 @@ def oracle_share(
     }
 
 
-def outage_stall(plan: EditPlan, cases_: Sequence[Case], edits: Sequence[Edit]) -> float:
+def outage_stall(
+    plan: EditPlan, cases_: Sequence[Case], edits: Sequence[Edit], *, encode_s: float
+) -> float:
     """Return the part of the time that floors alone would wait for, over a link that is known.
 
     No method that keeps the floors can wait less. Edits that ran dense are left out.
@@ -249,7 +260,7 @@ def outage_stall(plan: EditPlan, cases_: Sequence[Case], edits: Sequence[Edit]) 
     for case, edit in zip(cases_, edits, strict=True):
         if edit.outcome.dense_from_step is not None:
             continue
-        outcome = simulate_floors(plan, case.link, encode_s=ENCODE_S)
+        outcome = simulate_floors(plan, case.link, encode_s=encode_s)
         stall_s += outcome.stall_s
         run_s += outcome.latency_s
     return _rounded(stall_s / run_s, 5)

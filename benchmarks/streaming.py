@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks._streaming_inputs import (
-    ENCODE_S,
     KLEIN,
     QUALITY_FILE,
     ROUND_TRIP_S,
@@ -35,9 +34,9 @@ from benchmarks._streaming_simulation import (
     methods,
     oracle_share,
     outage_stall,
+    settings_of,
     streamed,
 )
-from intonaco.streaming.settings import EditPlan, StreamSettings
 from intonaco.streaming.traces import Trace
 
 Result = dict[str, object]
@@ -91,8 +90,8 @@ def _by_mask(quality: Quality, traces: dict[str, Trace], args: argparse.Namespac
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", choices=["klein", "shipped"], default="klein")
-    parser.add_argument("--edit-s", type=float, default=0.6, help="shipped: run time of an edit")
-    parser.add_argument("--dense-s", type=float, default=1.2, help="shipped: of a dense run")
+    parser.add_argument("--edit-s", type=float, default=0.26, help="shipped: run time of an edit")
+    parser.add_argument("--dense-s", type=float, default=0.48, help="shipped: of a dense run")
     parser.add_argument("--decode-mb-s", type=float, help="of a decoder beside the run")
     parser.add_argument(
         "--masks", nargs="*", help="instead: klein at these mask sizes, percent", default=None
@@ -117,31 +116,33 @@ def _over_trace(device: Device, quality: Quality, trace: Trace, args: argparse.N
         if args.methods is None or name in args.methods or name in REQUIRED:
             edits[name] = [method(case) for case in every]
     result: Result = {name: figures(found, num_shards) for name, found in edits.items()}
-    plan = device.our_plan(quality.curves["best"])
-    shares = quality.shares_of(device)
     if args.methods is None or "ours_with_1s_head_start" in args.methods:
         early = streamed(
-            plan,
-            StreamSettings(round_trip_s=ROUND_TRIP_S),
-            encode_s=ENCODE_S,
+            device.our_plan(quality.curves["best"]),
+            settings_of(device),
+            encode_s=device.encode_s,
             head_start_s=1.0,
-            step_shares=shares,
+            step_shares=quality.shares_of(device),
         )
         result["ours_with_1s_head_start"] = figures([early(case) for case in every], num_shards)
-    return _with_comparisons(result, plan, every, edits, args, shares)
+    return _with_comparisons(result, device, quality, every, edits, args)
 
 
 def _with_comparisons(
     result: Result,
-    plan: EditPlan,
+    device: Device,
+    quality: Quality,
     every: list[Case],
     edits: dict[str, list[Edit]],
     args: argparse.Namespace,
-    step_shares: tuple[float, ...] | None,
 ) -> tuple[Result, dict[str, list[Edit]]]:
     result.update(_compared(result))
-    result["stall_share_of_floors_alone"] = outage_stall(plan, every, edits["ours"])
-    if not args.no_oracle:
+    plan, step_shares = device.our_plan(quality.curves["best"]), quality.shares_of(device)
+    result["stall_share_of_floors_alone"] = outage_stall(
+        plan, every, edits["ours"], encode_s=device.encode_s
+    )
+    # The oracle knows the link, not the decoder.
+    if not args.no_oracle and device.decode_bytes_per_s is None:
         result.update(oracle_share(plan, every, edits["ours"], step_shares))
     return result, edits
 

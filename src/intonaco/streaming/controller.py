@@ -56,7 +56,9 @@ class StreamController:
         self._connects_until = now
         self._edit_level: int | None = None
         self._next_open = 0
-        self._decoding: DecodeQueue | None = None
+        self._decoding = DecodeQueue(
+            bytes_per_s=plan.decode_bytes_per_s, at=now, left_bytes=plan.undecoded_bytes
+        )
 
     def decide(self, now: float) -> Action:
         """Return what to do with the link now; call again until it answers Pause or Finished."""
@@ -77,7 +79,7 @@ class StreamController:
 
     def received(self, num_bytes: int, now: float) -> list[Due]:
         """Bytes arrived, in the order in which they were asked for; return what they are."""
-        self._decoding = self._decoding_at(now).add(num_bytes, now)
+        self._decoding = self._decoding.add(num_bytes, now)
         early_s = self.holdings.due[0].at - now if self.holdings.due else 0.0
         if early_s > 0:
             # The round trip is shorter than was thought. Active time begins with these bytes, so
@@ -240,7 +242,7 @@ class StreamController:
 
     def _budgets(self, windows: list[Window], caution: float, now: float) -> list[float]:
         """Return the bytes that can be there for each shard at this part of the present rate."""
-        backlog_bytes = self._decoding_at(now).left_at(now) + self.holdings.due_bytes
+        backlog_bytes = self._decoding.left_at(now) + self.holdings.due_bytes
         return [
             window.budget_bytes(
                 caution * self.rate.bytes_per_s,
@@ -249,14 +251,6 @@ class StreamController:
             )
             for window in windows
         ]
-
-    def _decoding_at(self, now: float) -> DecodeQueue:
-        """Return the decoder's queue; it begins with what the device held before."""
-        if self._decoding is None:
-            held = sum(self.holdings.coefficients) + sum(self.holdings.bases)
-            rate = self.plan.decode_bytes_per_s
-            self._decoding = DecodeQueue(bytes_per_s=rate, at=now, left_bytes=held)
-        return self._decoding
 
     def _windows(self, first: int, now: float) -> list[Window]:
         """Return the window of each shard from `first` on."""

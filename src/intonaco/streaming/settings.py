@@ -42,7 +42,7 @@ class StreamSettings:
     smallest_slice_bytes: int = 16_384
     floor_caution: float = 0.25
     first_step_floor_caution: float = 0.15
-    max_requests: int = 3
+    max_requests: int = 6
     reconnect_round_trips: float = 2.0
     has_carry_over: bool = True
     is_per_edit: bool = False
@@ -74,6 +74,7 @@ class EditPlan:
         dense_step_s: run time of one dense step, or None if no dense run is possible.
         decode_bytes_per_s: at which coded bytes are decoded beside the run, in the order in which
             they arrive; None if that takes no time worth counting.
+        undecoded_bytes: of what the device held before, that is still to be decoded.
     """
 
     table: ShardTable
@@ -81,6 +82,7 @@ class EditPlan:
     reconstruct_s: Sequence[float]
     dense_step_s: float | None
     decode_bytes_per_s: float | None = None
+    undecoded_bytes: int = 0
 
     def __post_init__(self) -> None:
         num_shards = self.table.num_shards
@@ -97,6 +99,10 @@ class EditPlan:
         if self.decode_bytes_per_s is not None and self.decode_bytes_per_s <= 0:
             raise StreamSettingsError(
                 f"decode_bytes_per_s must be above 0 or None, got {self.decode_bytes_per_s}"
+            )
+        if self.undecoded_bytes < 0:
+            raise StreamSettingsError(
+                f"undecoded_bytes must not be below 0, got {self.undecoded_bytes}"
             )
 
     def dense_extra_s(self, step: int) -> float | None:
