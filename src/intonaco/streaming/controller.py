@@ -29,6 +29,9 @@ LONGEST_PAUSE_S = 0.05
 IDLE_PAUSE_S = 0.01
 # One round trip is exact; a little more, because a rate that is thought too low asks too late.
 EARLY_ROUND_TRIPS = 1.25
+# However near the server: a new connection's first packets wait in the queue that holds what is
+# abandoned, or are lost there, which costs a second.
+SHORTEST_RECONNECT_S = 0.1
 
 
 class StreamController:
@@ -164,6 +167,7 @@ class StreamController:
                 break
             late_bytes += self.holdings.left_bytes(each)
         reconnect_s = (self.settings.reconnect_round_trips + 1) * self.round_trip_s
+        reconnect_s = max(reconnect_s, SHORTEST_RECONNECT_S)
         return late_bytes / self.rate.bytes_per_s > 2 * reconnect_s
 
     def _is_time_for_more(self) -> bool:

@@ -201,6 +201,22 @@ def test_bytes_that_are_too_late_are_abandoned_when_a_new_connection_is_quicker(
     assert isinstance(stream.decide(0.5), Abandon)
 
 
+@pytest.mark.parametrize(("late_s", "action"), [(0.15, Pause), (0.3, Abandon)])
+def test_a_connection_to_a_server_next_door_is_not_left_for_a_tenth_of_a_second(late_s, action):
+    near = StreamSettings(
+        rate=FAST, round_trip_s=0.0005, slice_s=None, first_step_floor_caution=0.25, max_requests=1
+    )
+    stream = controller(near)
+    floor = stream.decide(0.0)
+    stream.received(floor.num_bytes, 0.01)
+    rest = stream.decide(0.01)
+    assert isinstance(stream.start(0, 0.01), Run)
+    # What is still to come of it takes so long at the rate that is believed in.
+    rate = rest.num_bytes / late_s
+    stream.rate = replace(stream.rate, fast=rate, slow=rate)
+    assert isinstance(stream.decide(0.0101), action)
+
+
 def test_late_bytes_are_abandoned_although_what_comes_after_them_is_of_use():
     stream = controller(slice_s=None, first_step_floor_caution=0.25)
     floor, _ = stream.decide(0.0), stream.decide(0.0)
