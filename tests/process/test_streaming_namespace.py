@@ -19,8 +19,6 @@ from intonaco.model import Model, load
 from intonaco.template.build import BuildRequest, build_template
 from intonaco.template.catalog import Template
 from intonaco.template.loading import load_template
-from intonaco.template.loading import load_template
-from intonaco.template.loading import load_template
 from tests.support.edit_device import EditDevice, Order, device_command
 from tests.support.shaped_namespace import (
     SERVER_ADDRESS,
