@@ -33,6 +33,9 @@ LONGEST_RETRY_S = 1.0
 LOOK_S = 0.05
 # A connection that takes longer than this to make is a sign of a slow link, not of a cold start.
 GRACE_S = 0.25
+# What was on its way may still fill a queue; an answer to a new connection that finds no room in it
+# comes a second later.
+DRAIN_S = 0.02
 MAX_TROUBLES = 100
 MAX_DAMAGES_PER_FILE = 1
 MAX_REFUSALS = 3
@@ -118,6 +121,7 @@ class StreamClient:
                 self.sent += connection.sent
                 await self._leave(connection)
                 connection = None
+                await asyncio.sleep(DRAIN_S)
         finally:
             if connection is not None:
                 self.sent += connection.sent
@@ -164,7 +168,7 @@ class StreamClient:
                 else 0
             ),
             basis_bytes=self._files.bases[rows.group].num_verified_bytes if is_running else 0,
-            is_cut=is_running and self._is_cut(shard),
+            is_cut=isinstance(start, Run) and (start.is_below_floor or self._is_cut(shard)),
         )
 
     def _is_cut(self, shard: int) -> bool:
