@@ -178,6 +178,7 @@ def _run(bench: Bench, method: StreamSettings, case: Case) -> Real:
         run_s=times.run_s,
         reconstruct_s=times.reconstruct_s,
         dense_step_s=times.dense_step_s,
+        decode_bytes_per_s=session.times.decode_bytes_per_s,
     )
     predicted = simulate_edit(plan, case.link, settings, encode_s=times.encode_s)
     # The simulator ends with the last block; what comes after it costs a local edit as much.
