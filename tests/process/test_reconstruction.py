@@ -59,6 +59,8 @@ def make(reconstruction: Reconstruction, shard: int, *, turn_in_s: float = FAR):
         shard,
         coefficient_bytes=MANIFEST.coefficients[step][group].num_bytes,
         basis_bytes=MANIFEST.bases[group].num_bytes,
+        coefficient_floor_bytes=MANIFEST.coefficients[step][group].floor_bytes,
+        basis_floor_bytes=MANIFEST.bases[group].floor_bytes,
         turn_at=time.monotonic() + turn_in_s,
     )
 

@@ -13,8 +13,8 @@ from intonaco.errors import RequestError
 
 if TYPE_CHECKING:
     from intonaco.device.edit import StreamedEdit
-    from intonaco.device.records import StreamRecord
     from intonaco.device.link import LinkSettings, TemplateLink
+    from intonaco.device.records import StreamRecord
     from intonaco.model import Model
     from intonaco.streaming.protocol import EmulatedLink
 

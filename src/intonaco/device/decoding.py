@@ -52,9 +52,9 @@ class Decoding:
         return self._reader.num_verified_bytes(*place)
 
     def floors(self, shard: int, *, coefficient_bytes: int, basis_bytes: int) -> None:
-        """Decode what a shard cannot do without, out of prefixes that have arrived. Raises PackError."""
+        """Decode a shard's floor: prefixes of its files that have arrived. Raises PackError."""
         for place, num_bytes in self._prefixes(shard, coefficient_bytes, basis_bytes):
-            self._up_to(place, min(num_bytes, self._records[place].floor_bytes))
+            self._up_to(place, num_bytes)
 
     def more_of(self, shard: int, *, coefficient_bytes: int, basis_bytes: int) -> bool:
         """Decode a slice of the file that lags more; return False if nothing is left of either."""

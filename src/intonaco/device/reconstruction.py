@@ -127,9 +127,16 @@ class Reconstruction:
             worker.send(Rest())
 
     def make(
-        self, shard: int, *, coefficient_bytes: int, basis_bytes: int, turn_at: float
+        self,
+        shard: int,
+        *,
+        coefficient_bytes: int,
+        basis_bytes: int,
+        coefficient_floor_bytes: int = 0,
+        basis_floor_bytes: int = 0,
+        turn_at: float,
     ) -> Shard:
-        """Return `shard`, made by `turn_at` from at most these prefixes.
+        """Return `shard`, made by `turn_at` from at most these prefixes, from their floors at least.
 
         Valid until `kept` and two more calls. Raises StreamingError or PackError where it cannot be
         made, or a process has ended.
@@ -139,6 +146,8 @@ class Reconstruction:
             slot=self._slots.free,
             coefficient_bytes=coefficient_bytes,
             basis_bytes=basis_bytes,
+            coefficient_floor_bytes=coefficient_floor_bytes,
+            basis_floor_bytes=basis_floor_bytes,
             turn_at=turn_at,
         )
         for worker in self._workers:

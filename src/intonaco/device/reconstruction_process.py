@@ -150,7 +150,11 @@ class ReconstructionProcess:
             "basis_bytes": task.basis_bytes,
         }
         began_at = time.monotonic()
-        decoding.floors(task.shard, **lengths)
+        decoding.floors(
+            task.shard,
+            coefficient_bytes=min(task.coefficient_bytes, task.coefficient_floor_bytes),
+            basis_bytes=min(task.basis_bytes, task.basis_floor_bytes),
+        )
         floors_s = time.monotonic() - began_at
         trouble, self._trouble = self._trouble, ""
         try:

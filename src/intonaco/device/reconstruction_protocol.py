@@ -45,8 +45,9 @@ class Make:
     """Write a shard's keys and values into a slot by `turn_at`; answered by `Made`.
 
     Attributes:
-        coefficient_bytes, basis_bytes: prefixes that have arrived; their floors are decoded however
-            late that is, the rest as far as time allows.
+        coefficient_bytes, basis_bytes: prefixes that have arrived.
+        coefficient_floor_bytes, basis_floor_bytes: as much of them is decoded however late that is,
+            the rest as far as time allows.
         turn_at: on the system-wide monotonic clock.
     """
 
@@ -55,6 +56,8 @@ class Make:
     slot: int
     coefficient_bytes: int
     basis_bytes: int
+    coefficient_floor_bytes: int = 0
+    basis_floor_bytes: int = 0
     turn_at: float
 
 

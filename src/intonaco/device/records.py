@@ -14,6 +14,7 @@ class ShardRecord:
         word: "run" with a prefix, "borrow" the step before, "dense" without state.
         coefficient_bytes, basis_bytes: length of the two prefixes that it was made from.
         is_cut: more had been asked for, or had arrived, than it was made from.
+        is_below_floor: it was made from less than an edit is promised.
         is_whole: it was made from all that the template has for it.
         stall_s: how long the model waited for it.
     """
@@ -25,6 +26,7 @@ class ShardRecord:
     coefficient_bytes: int
     basis_bytes: int
     is_cut: bool
+    is_below_floor: bool
     is_whole: bool
     stall_s: float
 
@@ -73,5 +75,5 @@ class StreamRecord:
     @property
     def state(self) -> Literal["coded", "degraded"]:
         """Coded where every shard ran with its own state, its floor at least; else degraded."""
-        is_degraded = any(shard.word == "borrow" for shard in self.shards)
+        is_degraded = any(shard.word == "borrow" or shard.is_below_floor for shard in self.shards)
         return "degraded" if is_degraded else "coded"

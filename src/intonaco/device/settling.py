@@ -112,6 +112,8 @@ class Settler:
             started.shard,
             coefficient_bytes=started.coefficient_bytes,
             basis_bytes=started.basis_bytes,
+            coefficient_floor_bytes=started.coefficient_floor_bytes,
+            basis_floor_bytes=started.basis_floor_bytes,
             # The copy to the model's device follows, and is to end by the shard's turn.
             turn_at=self._times.turn_at(started.shard) - self._upload.copy_s,
         )

@@ -65,6 +65,7 @@ class StreamedSource:
         self._running: Blocks = {}
         self._reached = -1
         self._is_closed = False
+        self._has_ended = False
         self._is_stopped = False
         self._thread = threading.Thread(
             target=self._reconstruct, name="intonaco-reconstruct", daemon=True
@@ -145,8 +146,11 @@ class StreamedSource:
         with self._changed:
             self._reached = shard
             self._changed.notify_all()
-            is_there = self._changed.wait_for(lambda: shard in self._settled, self._longest_s)
-        if not is_there:
+            self._changed.wait_for(
+                lambda: shard in self._settled or self._has_ended, self._longest_s
+            )
+        if shard not in self._settled:
+            self.troubles.append(f"shard {shard} was not settled; the rest runs dense")
             raise self._go_dense(step)
         settled = self._settled[shard]
         started = settled.started
@@ -173,6 +177,7 @@ class StreamedSource:
         files = (self._link.manifest.coefficients[step][group], self._link.manifest.bases[group])
         is_run = started.word == "run"
         arrived = (started.coefficient_bytes, started.basis_bytes)
+        floors = (started.coefficient_floor_bytes, started.basis_floor_bytes)
         return ShardRecord(
             step=step,
             group=group,
@@ -181,6 +186,7 @@ class StreamedSource:
             coefficient_bytes=settled.coefficient_bytes,
             basis_bytes=settled.basis_bytes,
             is_cut=is_run and (started.is_cut or any(map(operator.lt, lengths, arrived))),
+            is_below_floor=is_run and any(map(operator.lt, lengths, floors)),
             is_whole=is_run and all(map(_is_whole, lengths, files)),
             stall_s=stall_s,
         )
@@ -219,15 +225,21 @@ class StreamedSource:
 
     def _reconstruct(self) -> None:
         """Settle shard after shard, each shortly before its turn."""
-        for shard in range(self.num_shards):
-            if not self._wait_turn(shard):
-                return
-            settled = self._settler.settle(shard)
+        try:
+            for shard in range(self.num_shards):
+                if not self._wait_turn(shard):
+                    return
+                settled = self._settler.settle(shard)
+                with self._changed:
+                    self._settled[shard] = settled
+                    self._changed.notify_all()
+                if settled.started.word in {"dense", "give-up"}:
+                    return
+        finally:
+            # However this thread ends, even by a fault of ours, nobody waits for it any more.
             with self._changed:
-                self._settled[shard] = settled
+                self._has_ended = True
                 self._changed.notify_all()
-            if settled.started.word in {"dense", "give-up"}:
-                return
 
     def _wait_turn(self, shard: int) -> bool:
         """Wait until one reconstruction before `shard` is needed; return False if the edit ended."""

@@ -157,6 +157,7 @@ class StreamClient:
 
     def _answer(self, shard: int, start: Start) -> Started:
         rows = self.controller.plan.table.shards[shard]
+        floor = rows.levels[rows.floor]
         is_running = isinstance(start, Run)
         return Started(
             shard=shard,
@@ -168,6 +169,8 @@ class StreamClient:
                 else 0
             ),
             basis_bytes=self._files.bases[rows.group].num_verified_bytes if is_running else 0,
+            coefficient_floor_bytes=floor.coefficient_bytes,
+            basis_floor_bytes=floor.basis_bytes,
             is_cut=isinstance(start, Run) and (start.is_below_floor or self._is_cut(shard)),
         )
 

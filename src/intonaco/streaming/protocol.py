@@ -116,7 +116,12 @@ class Failed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """How a shard starts, and which prefixes of its two files it may read."""
+    """How a shard starts, and which prefixes of its two files it may read.
+
+    Attributes:
+        coefficient_floor_bytes, basis_floor_bytes: prefixes that make up the shard's floor.
+        is_cut: something that was asked for it is not here.
+    """
 
     kind: Literal["started"] = "started"
     shard: int
@@ -124,6 +129,8 @@ class Started:
     level: int | None
     coefficient_bytes: int
     basis_bytes: int
+    coefficient_floor_bytes: int = 0
+    basis_floor_bytes: int = 0
     is_cut: bool
 
 

@@ -19,6 +19,7 @@ def shard(**changes) -> ShardRecord:
         "coefficient_bytes": 4,
         "basis_bytes": 6,
         "is_cut": False,
+        "is_below_floor": False,
         "is_whole": False,
         "stall_s": 0.0,
     }
@@ -79,6 +80,7 @@ def test_an_edit_is_described_in_one_line():
         ((shard(is_whole=True), shard()), None, "coded"),
         ((shard(is_cut=True),), None, "coded"),
         ((shard(is_whole=True), shard(word="borrow")), None, "degraded"),
+        ((shard(is_whole=True), shard(is_below_floor=True)), None, "degraded"),
         ((shard(is_whole=True), shard(word="borrow")), 2, "dense-from-step-2"),
     ],
 )

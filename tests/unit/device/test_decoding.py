@@ -94,9 +94,9 @@ def test_ahead_means_the_next_shard_first(device):
     assert decoded[divmod(last, len(MANIFEST.bases))] > 0
 
 
-def test_floors_come_first_and_no_further_than_what_has_arrived(device):
-    floors = (MANIFEST.coefficients[0][0].floor_bytes, MANIFEST.bases[0].floor_bytes)
-    device.decoding.floors(0, coefficient_bytes=length((0, 0)), basis_bytes=length((None, 0)))
+def test_a_floor_is_decoded_at_once_and_nothing_beside_it(device):
+    floors = (MANIFEST.coefficients[0][0].floor_bytes, MANIFEST.bases[0].ends[1])
+    device.decoding.floors(0, coefficient_bytes=floors[0], basis_bytes=floors[1])
     decoded = device.decoded()
     assert (decoded[0, 0], decoded[None, 0]) == floors
     assert sum(decoded.values()) == sum(floors) > 0

@@ -46,7 +46,7 @@ class FilledReconstruction:
     def keep(self, group: int) -> None:
         self._slots.keep(group)
 
-    def make(self, shard, *, coefficient_bytes, basis_bytes, turn_at) -> Shard:
+    def make(self, shard, *, coefficient_bytes, basis_bytes, turn_at, **floors) -> Shard:
         self._calls.append("make")
         self.turns.append(turn_at)
         group = shard % len(GROUPS)
@@ -136,6 +136,27 @@ def test_on_a_gpu_that_is_late_a_borrowed_shard_is_that_of_the_step_before():
 def test_on_the_host_every_shard_is_its_own():
     link = Link([])
     assert numbers_seen(link, HostUpload(), lambda work: work()) == [(1.0,), (2.0,), (3.0,), (4.0,)]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_fault_of_the_sources_own_thread_turns_the_edit_dense_at_once():
+    class Faulty(Link):
+        def start(self, shard: int, *, within_s: float) -> Started:
+            raise ZeroDivisionError
+
+    late = LateSettings(give_up_s=1000.0)
+    source = StreamedSource(
+        Faulty([]),
+        run_s=(0.0,) * NUM_SHARDS,
+        reconstruct_s=(0.0,) * NUM_SHARDS,
+        start_at=0.0,
+        late=late,
+        upload=HostUpload(),
+    )
+    with source, pytest.raises(StateGoneError):
+        source.read(0, GROUPS[0][0])
+    assert source.dense_from_step == 0
+    assert any("not settled" in trouble for trouble in source.troubles)
 
 
 def test_two_edits_in_a_row_share_what_was_locked():
