@@ -5,7 +5,8 @@
 A template whose mask leaves a tenth of the picture is built and read from a folder; its bytes come at
 a recorded trace's rate (`--synthetic`: at a generated one's), scaled so that state bytes over link
 rate over run time are the paper's. Each edit opens the template anew: nothing is kept from the one
-before. Methods: ours and those of our ablations that are settings; edits of all methods take turns.
+before. Methods: ours and those of our ablations that are settings. Edits of all methods take turns with
+dense ones and with ones on the uncompressed state in memory, so that a slower minute is slow for all.
 `latency_...` is of whole edits, from the request to the picture; `steps_...` without encoders and
 decoder, which no template makes shorter: from the first step to the last, waiting included. One thread
 beside the runtime's own processes. Last line: one JSON object.
@@ -16,7 +17,7 @@ import json
 import statistics
 import tempfile
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -42,7 +43,6 @@ from intonaco.streaming.traces import Trace
 
 SEED = 7
 HIGHEST_DB = 90.0
-NUM_LOCAL = 3
 # A slice of 16 KiB suits a phone's gigabyte of state; here all state is a few megabytes.
 BASE = StreamSettings(round_trip_s=ROUND_TRIP_S, smallest_slice_bytes=2048)
 ONE_SHARD = replace(BASE, slice_s=None)
@@ -62,9 +62,15 @@ class Bench:
     model: Model
     one: Prepared
     reference: Image.Image
-    dense_s: float
-    dense_steps_s: float
-    local_s: float
+
+
+@dataclass(slots=True, kw_only=True)
+class Local:
+    """Times of edits without a link: whole edits and their steps, dense and on uncompressed state."""
+
+    dense_s: list[float] = field(default_factory=list)
+    dense_steps_s: list[float] = field(default_factory=list)
+    exact_s: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,23 +107,22 @@ def main() -> None:
 
 
 def _bench(model: Model, one: Prepared) -> Bench:
-    def edit(state: object) -> tuple[float, Picture]:
-        began_at = time.perf_counter()
-        drawn = model.edit(
-            one.picture, one.mask_HW, prompt=one.prompt, seed=SEED, template_state=state
-        )
-        return time.perf_counter() - began_at, drawn
+    _, drawn = _edit(model, one, one.exact)
+    return Bench(model=model, one=one, reference=drawn.image)
 
-    dense = [edit(None) for _ in range(NUM_LOCAL)]
-    local = [edit(one.exact) for _ in range(NUM_LOCAL)]
-    return Bench(
-        model=model,
-        one=one,
-        reference=local[0][1].image,
-        dense_s=statistics.median(seconds for seconds, _ in dense),
-        dense_steps_s=statistics.median(_steps_s(drawn) for _, drawn in dense),
-        local_s=statistics.median(seconds for seconds, _ in local),
-    )
+
+def _edit(model: Model, one: Prepared, state: object) -> tuple[float, Picture]:
+    began_at = time.perf_counter()
+    drawn = model.edit(one.picture, one.mask_HW, prompt=one.prompt, seed=SEED, template_state=state)
+    return time.perf_counter() - began_at, drawn
+
+
+def _take_turn(bench: Bench, local: Local) -> None:
+    """Time one edit of each kind that needs no link."""
+    seconds, drawn = _edit(bench.model, bench.one, None)
+    local.dense_s.append(seconds)
+    local.dense_steps_s.append(_steps_s(drawn))
+    local.exact_s.append(_edit(bench.model, bench.one, bench.one.exact)[0])
 
 
 def _steps_s(picture: Picture) -> float:
@@ -128,25 +133,27 @@ def _run_side(
     bench: Bench, traces: dict[str, Trace], args: argparse.Namespace
 ) -> dict[str, object]:
     scale, edit_s = _link_scale(bench)
-    sizes = bench.one.packed.manifest.sizes
     found: dict[str, object] = {
-        "float16_bytes": sizes.float16_bytes,
-        "dense_s": round(bench.dense_s, 3),
-        "dense_steps_s": round(bench.dense_steps_s, 3),
-        "uncompressed_local_s": round(bench.local_s, 3),
+        "float16_bytes": bench.one.packed.manifest.sizes.float16_bytes,
         "shards_s": round(edit_s, 3),
         "link_scale": round(scale, 6),
     }
     for name, trace in traces.items():
-        every = cases(trace.scaled(scale), args.starts, SEED, ROUND_TRIP_S)
+        local = Local()
         real: dict[str, list[Real]] = {method: [] for method in args.methods}
-        for case in every:
+        for case in cases(trace.scaled(scale), args.starts, SEED, ROUND_TRIP_S):
+            _take_turn(bench, local)
             for method in args.methods:
-                real[method].append(_run(bench, METHODS[method], case))
-        figures = {method: _figures(edits, bench) for method, edits in real.items()}
-        found[name] = figures
-        for method, values in figures.items():
-            print(name, method, json.dumps(values), flush=True)
+                real[method].append(
+                    _run(bench, METHODS[method], case, statistics.median(local.exact_s))
+                )
+        figures = {method: _figures(edits, local) for method, edits in real.items()}
+        found[name] = figures | {
+            "dense_s": round(statistics.median(local.dense_s), 3),
+            "dense_steps_s": round(statistics.median(local.dense_steps_s), 3),
+            "uncompressed_local_s": round(statistics.median(local.exact_s), 3),
+        }
+        print(name, json.dumps(found[name]), flush=True)
     return found
 
 
@@ -162,7 +169,7 @@ def _url(bench: Bench) -> str:
     return bench.one.packed.folder.as_uri()
 
 
-def _run(bench: Bench, method: StreamSettings, case: Case) -> Real:
+def _run(bench: Bench, method: StreamSettings, case: Case, local_s: float) -> Real:
     rate = RateSettings(start_bytes_per_s=case.first_bytes_per_s)
     settings = replace(method, rate=rate)
     emulated = EmulatedLink(
@@ -182,7 +189,7 @@ def _run(bench: Bench, method: StreamSettings, case: Case) -> Real:
     )
     predicted = simulate_edit(plan, case.link, settings, encode_s=times.encode_s)
     # The simulator ends with the last block; what comes after it costs a local edit as much.
-    after_s = max(0.0, bench.local_s - times.encode_s - sum(times.run_s))
+    after_s = max(0.0, local_s - times.encode_s - sum(times.run_s))
     quality = psnr(edit.picture.image, bench.reference, mask_HW=one.mask_HW)
     return Real(
         stream=edit.stream,
@@ -193,9 +200,10 @@ def _run(bench: Bench, method: StreamSettings, case: Case) -> Real:
     )
 
 
-def _figures(real: list[Real], bench: Bench) -> dict[str, object]:
+def _figures(real: list[Real], local: Local) -> dict[str, object]:
     """Return real figures, and the simulator's for the same starts (`predicted_...`)."""
     seconds = sorted(one.stream.seconds for one in real)
+    dense_s, dense_steps_s = map(statistics.median, (local.dense_s, local.dense_steps_s))
     steps_s = statistics.median(one.steps_s for one in real)
     predicted = sorted(one.predicted_s for one in real)
     coded = [one.psnr_db for one in real if one.stream.dense_from_step is None]
@@ -204,9 +212,9 @@ def _figures(real: list[Real], bench: Bench) -> dict[str, object]:
         "latency_median": round(statistics.median(seconds), 3),
         "latency_p90": round(seconds[int(0.9 * (len(seconds) - 1))], 3),
         "latency_max": round(seconds[-1], 3),
-        "median_speedup_over_dense": round(bench.dense_s / statistics.median(seconds), 3),
+        "median_speedup_over_dense": round(dense_s / statistics.median(seconds), 3),
         "steps_median": round(steps_s, 3),
-        "steps_median_speedup_over_dense": round(bench.dense_steps_s / steps_s, 3),
+        "steps_median_speedup_over_dense": round(dense_steps_s / steps_s, 3),
         "stall_share": round(sum(one.stream.stall_s for one in real) / sum(seconds), 4),
         "predicted_latency_median": round(statistics.median(predicted), 3),
         "predicted_stall_share": round(

@@ -47,6 +47,7 @@ class Decoding:
         self._records = {place: record for record, place in places(manifest)}
         self._order = list(self._records)
         self._bytes_per_s = FIRST_BYTES_PER_S
+        self._exhausted: tuple[int, list[int]] | None = None
 
     def num_decoded(self, place: Place) -> int:
         return self._reader.num_verified_bytes(*place)
@@ -62,11 +63,16 @@ class Decoding:
 
     def ahead(self, shard: int) -> bool:
         """Decode a slice of what has arrived for `shard` or, without any, for a later one."""
-        arrived = dict(zip(self._order, self._lengths.read(), strict=True))
+        lengths = self._lengths.read()
+        # Asked hundreds of times a second: most of the time nothing has arrived since the last look.
+        if (shard, lengths) == self._exhausted:
+            return False
+        arrived = dict(zip(self._order, lengths, strict=True))
         for later in range(shard, self._num_shards):
             coefficients, basis = self._places(later)
             if self._slice([(coefficients, arrived[coefficients]), (basis, arrived[basis])]):
                 return True
+        self._exhausted = (shard, lengths)
         return False
 
     def _prefixes(
