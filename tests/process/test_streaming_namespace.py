@@ -171,7 +171,8 @@ def test_five_seconds_of_loss_amid_an_edit_end_in_a_picture_that_says_so(
     # "coded" where every floor had come before: nothing that came later can have been used.
     assert lost["flag"] != "complete"
     assert after["received_bytes"] > 0
-    assert Image.open(first.output).size == Image.open(second.output).size
+    with Image.open(first.output) as one, Image.open(second.output) as other:
+        assert one.size == other.size
 
 
 def test_a_link_that_is_dead_from_the_edit_on_gives_the_picture_of_a_dense_edit(
