@@ -75,14 +75,14 @@ def serve(
     """
     terminal = Terminal(is_json=json, is_debug=debug)
     with terminal.reporting():
-        from intonaco.streaming.serve import make_application, open_listener
+        from intonaco.streaming.serve import make_application, open_store_listener
         from intonaco.streaming.serve import serve as serve_files
 
         number = options.parse_whole_number(port, option="--port", example=8650)
         if number is None or not 0 <= number <= 65535:
             raise RequestError(f"--port must be in 0..65535, got {port}; 0 takes a free one")
         make_application(catalog)
-        with open_listener(host, number) as listener:
+        with open_store_listener(host, number) as listener:
             shown = f"[{host}]" if ":" in host else host
             url = f"http://{shown}:{listener.getsockname()[1]}"
             terminal.say(f"serving {catalog} at {url}; Ctrl-C ends it")

@@ -11,6 +11,7 @@ from typing import TextIO
 import uvicorn
 
 from intonaco.errors import ServingError
+from intonaco.listening import open_listener
 from intonaco.serving.api import make_guarded_app
 from intonaco.serving.jobs import JobBook
 from intonaco.serving.journal import Journal
@@ -22,7 +23,6 @@ from intonaco.serving.states import State
 from intonaco.serving.supervisor import Supervisor
 
 CLOSING_S = 5
-BACKLOG = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,25 +126,9 @@ def _drain_on_signals(supervisor: Supervisor, server: uvicorn.Server) -> list[as
 
 def _bind(profile: ServingProfile) -> socket.socket:
     try:
-        family, _, _, _, address = socket.getaddrinfo(
-            profile.host, profile.port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
-        )[0]
-        # asyncio sends without delay only on sockets that name TCP; without, answers wait 40 ms.
-        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        return open_listener(profile.host, profile.port)
     except OSError as error:
-        raise _cannot_bind(profile, error) from None
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(BACKLOG)
-    except OSError as error:
-        listener.close()
-        raise _cannot_bind(profile, error) from None
-    return listener
-
-
-def _cannot_bind(profile: ServingProfile, error: OSError) -> ServingError:
-    return ServingError(
-        f"host {profile.host} and port {profile.port} cannot be bound ({error.strerror or error}); "
-        "choose another with --port, or 0 for a free one"
-    )
+        raise ServingError(
+            f"host {profile.host} and port {profile.port} cannot be bound "
+            f"({error.strerror or error}); choose another with --port, or 0 for a free one"
+        ) from None

@@ -20,6 +20,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from intonaco.errors import StoreError, TemplateMissingError
+from intonaco.listening import open_listener
 from intonaco.template.catalog import CATALOG_NAME
 from intonaco.template.manifest import MANIFEST_NAME
 
@@ -112,21 +113,14 @@ class RequestLog:
         await self._application(scope, receive, send)
 
 
-def open_listener(host: str, port: int) -> socket.socket:
+def open_store_listener(host: str, port: int) -> socket.socket:
     """Return a listening socket; port 0 takes a free one. Raises StoreError if it cannot be had."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((host, port))
-        # Whoever is told the port may connect at once.
-        listener.listen(128)
+        return open_listener(host, port)
     except (OSError, OverflowError) as error:
-        listener.close()
         raise StoreError(
             f"cannot listen on {host}:{port} ({error}); choose another --port, or 0 for a free one"
         ) from None
-    return listener
 
 
 def serve(
