@@ -117,6 +117,7 @@ def _edit(model, url: str, order: Order, orders: IO[str]) -> dict[str, object]:
     stream = edited.stream
     return {
         "flag": stream.flag,
+        "num_cut": sum(shard.is_cut for shard in stream.shards),
         "seconds": stream.seconds,
         "stall_s": stream.stall_s,
         "received_bytes": stream.received_bytes,

@@ -18,9 +18,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
 
-from intonaco import errors
 from intonaco.device.reconstruction import Reconstruction, SharedFiles
-from intonaco.errors import IntonacoError, StoreError, StoreLostError, StreamSettingsError
+from intonaco.errors import StoreError, StoreLostError, StreamSettingsError
+from intonaco.streaming.failures import Failed
 from intonaco.streaming.prefix_cache import DEFAULT_MAX_BYTES
 from intonaco.streaming.protocol import (
     TO_NETWORK,
@@ -29,7 +29,6 @@ from intonaco.streaming.protocol import (
     Begun,
     EmulatedLink,
     Ended,
-    Failed,
     Finish,
     Open,
     Opened,
@@ -146,12 +145,8 @@ class TemplateLink:
 
     def read_file(self, record: FileRecord) -> bytes:
         """Return one of the files that came whole: picture, mask or latents."""
-        return self.read_range(record, 0, record.num_bytes)
-
-    def read_range(self, record: FileRecord, start: int, stop: int) -> bytes:
-        """Return bytes of a file that are known to be there."""
         offset = self._layout.offsets[record.name]
-        return self._memory[offset + start : offset + stop]
+        return self._memory[offset : offset + record.num_bytes]
 
     def begin(self, message: Begin) -> None:
         """Let the network's process fetch for an edit; returns at once."""
@@ -245,9 +240,7 @@ class TemplateLink:
                 "again"
             ) from None
         if isinstance(answer, Failed):
-            kind = getattr(errors, answer.error, StoreError)
-            is_ours = isinstance(kind, type) and issubclass(kind, IntonacoError)
-            raise (kind if is_ours else StoreError)(answer.message)
+            raise answer.as_error(StoreError)
         return answer
 
     def _listen(self) -> None:
@@ -259,10 +252,10 @@ class TemplateLink:
                 error = _gone()
                 self._is_gone.set()
                 # Wakes whoever waits now; who comes later looks at the flag.
-                self._answers.put(Failed(error=type(error).__name__, message=str(error)))
+                self._answers.put(Failed.of(error))
                 return
             except StoreError as error:
-                self._answers.put(Failed(error=type(error).__name__, message=str(error)))
+                self._answers.put(Failed.of(error))
                 continue
             if isinstance(message, Progress):
                 self.progress = message

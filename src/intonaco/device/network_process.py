@@ -27,6 +27,7 @@ from intonaco.errors import (
 )
 from intonaco.streaming.client import StreamClient, StreamFiles
 from intonaco.streaming.controller import StreamController
+from intonaco.streaming.failures import Failed
 from intonaco.streaming.late import Borrow, Run
 from intonaco.streaming.link import LinkModel, LinkShaper
 from intonaco.streaming.pack_table import table_of
@@ -38,7 +39,6 @@ from intonaco.streaming.protocol import (
     Begun,
     EmulatedLink,
     Ended,
-    Failed,
     Finish,
     Open,
     Opened,
@@ -133,11 +133,11 @@ class NetworkProcess:
                 case Finish():
                     await self._finish()
         except IntonacoError as error:
-            self._send(Failed(error=type(error).__name__, message=str(error)))
+            self._send(Failed.of(error))
         except (OSError, ValueError, KeyError, IndexError, AttributeError, TypeError) as error:
             # Whatever it is, the device must hear of it rather than wait.
             text = f"the network's process failed: {type(error).__name__}: {error}"
-            self._send(Failed(error=StoreError.__name__, message=text))
+            self._send(Failed.of(StoreError(text)))
 
     async def _open(self, message: Open) -> None:
         self._plain_store = open_store(message.url, idle_s=message.idle_s)
@@ -313,9 +313,6 @@ class NetworkProcess:
                 bytes_per_s=client.controller.rate.bytes_per_s,
                 num_bytes=client.num_bytes,
                 levels=tuple(map(holdings.level, range(holdings.table.num_shards))),
-                bases=tuple(
-                    file.num_verified_bytes for file in (self._files.bases if self._files else ())
-                ),
                 trouble=client.troubles[-1] if client.troubles else "",
             )
         )

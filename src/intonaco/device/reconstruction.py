@@ -15,11 +15,9 @@ from multiprocessing.connection import Connection, wait
 import torch
 from torch import Tensor
 
-from intonaco import errors
 from intonaco.device.reconstruction_protocol import (
     TASK,
     Answer,
-    Failed,
     Follow,
     Made,
     Make,
@@ -30,7 +28,8 @@ from intonaco.device.reconstruction_protocol import (
     decode_answer,
 )
 from intonaco.device.slots import SlotLayout, Slots
-from intonaco.errors import IntonacoError, StreamingError
+from intonaco.errors import StreamingError
+from intonaco.streaming.failures import Failed
 from intonaco.streaming.shared_files import make_shared_file, map_shared
 from intonaco.template.manifest import TemplateManifest
 
@@ -119,7 +118,7 @@ class Reconstruction:
         """An edit begins: decode what arrives."""
         self.wait_ready()
         for worker in self._workers:
-            worker.send(Follow(shard=0))
+            worker.send(Follow())
 
     def rest(self) -> None:
         """The edit is over. A process that has ended is found by the next edit."""
@@ -138,7 +137,7 @@ class Reconstruction:
     ) -> Shard:
         """Return `shard`, made by `turn_at` from at most these prefixes, from their floors at least.
 
-        Valid until `kept` and two more calls. Raises StreamingError or PackError where it cannot be
+        Valid until the next shard of its group is kept. Raises StreamingError or PackError where it cannot be
         made, or a process has ended.
         """
         task = Make(
@@ -229,7 +228,9 @@ class _Worker:
         if not self._is_ready:
             answer = self.answer(READY_S)
             if isinstance(answer, Failed):
-                raise _error(answer)
+                # Started anew, it may do better.
+                self._end()
+                raise answer.as_error(StreamingError)
             self._is_ready = isinstance(answer, Ready)
 
     def send(self, task: Task) -> None:
@@ -265,21 +266,15 @@ class _Worker:
 
 
 def _failed(message: str) -> Failed:
-    return Failed(error=StreamingError.__name__, message=message)
+    return Failed.of(StreamingError(message))
 
 
 def _made(answer: Answer, shard: int) -> Made:
     if isinstance(answer, Made) and answer.shard == shard:
         return answer
     if isinstance(answer, Failed):
-        raise _error(answer)
+        raise answer.as_error(StreamingError)
     raise StreamingError(f"reconstruction answered {answer.kind}, asked for shard {shard}")
-
-
-def _error(failed: Failed) -> IntonacoError:
-    kind = getattr(errors, failed.error, StreamingError)
-    is_ours = isinstance(kind, type) and issubclass(kind, IntonacoError)
-    return (kind if is_ours else StreamingError)(failed.message)
 
 
 def _bytes_per_s(made: list[Made]) -> float | None:

@@ -19,7 +19,6 @@ from intonaco.device.decoding import Decoding
 from intonaco.device.reconstruction_protocol import (
     ANSWER,
     Answer,
-    Failed,
     Follow,
     Made,
     Make,
@@ -31,6 +30,7 @@ from intonaco.device.reconstruction_protocol import (
 )
 from intonaco.device.slots import SlotLayout
 from intonaco.errors import IntonacoError, PackError, StreamingError
+from intonaco.streaming.failures import Failed
 from intonaco.streaming.shared_files import Layout, map_shared
 from intonaco.template.coded import KINDS
 from intonaco.template.fast_planes import plane_decoder_for, warm_up
@@ -105,19 +105,19 @@ class ReconstructionProcess:
         try:
             self._do(decode_task(content))
         except IntonacoError as error:
-            self._send(Failed(error=type(error).__name__, message=str(error)))
+            self._send(Failed.of(error))
         except (OSError, ValueError, KeyError, IndexError, ArithmeticError, MemoryError) as error:
             # Whatever it is, the device must hear of it rather than wait.
             text = f"reconstruction failed: {type(error).__name__}: {error}"
-            self._send(Failed(error=StreamingError.__name__, message=text))
+            self._send(Failed.of(StreamingError(text)))
 
     def _do(self, task: Task) -> None:
         match task:
             case Prepare():
                 self._template = self._prepared(task)
                 self._send(Ready())
-            case Follow(shard=shard):
-                self._next_shard, self._follows, self._trouble = shard, True, ""
+            case Follow():
+                self._next_shard, self._follows, self._trouble = 0, True, ""
             case Rest():
                 self._next_shard, self._follows = 0, False
             case Make():

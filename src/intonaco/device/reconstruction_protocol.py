@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter, ValidationError
 
 from intonaco.errors import StreamingError
+from intonaco.streaming.failures import Failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,10 +28,9 @@ class Prepare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Follow:
-    """While an edit runs, decode what arrives, the shards from `shard` on first."""
+    """An edit begins: decode what arrives, the first shards first."""
 
     kind: Literal["follow"] = "follow"
-    shard: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,15 +87,6 @@ class Made:
     decoded_bytes: int
     decode_s: float
     trouble: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failed:
-    """What was asked for cannot be done. `error` is the name of a class of `intonaco.errors`."""
-
-    kind: Literal["failed"] = "failed"
-    error: str
-    message: str
 
 
 Task = Prepare | Follow | Rest | Make

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter, ValidationError
 
 from intonaco.errors import StoreError
+from intonaco.streaming.failures import Failed
 from intonaco.streaming.link import Fault
 from intonaco.streaming.settings import StreamSettings
 
@@ -106,15 +107,6 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failed:
-    """What was asked for cannot be done. `error` is the name of a class of `intonaco.errors`."""
-
-    kind: Literal["failed"] = "failed"
-    error: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
     """How a shard starts, and which prefixes of its two files it may read.
 
@@ -140,7 +132,6 @@ class Progress:
 
     Attributes:
         levels: per shard, what has arrived; None below the floor.
-        bases: per group, how long the verified prefix of its basis file is.
         trouble: the last thing that went wrong on the link, "" if nothing did.
     """
 
@@ -148,7 +139,6 @@ class Progress:
     bytes_per_s: float
     num_bytes: int
     levels: tuple[int | None, ...]
-    bases: tuple[int, ...]
     trouble: str
 
 

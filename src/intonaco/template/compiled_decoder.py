@@ -75,7 +75,7 @@ class CompiledDecoder:
 
     def __init__(self, sizes: UnitSizes) -> None:
         self._sizes = sizes
-        # Places of asked, known and becoming numbers of a strand, see `plane_heads.take_plane`.
+        # Places of asked, known and becoming numbers of a strand, see `plane_kernels.take_plane`.
         self._places = np.empty(3 * (LATER_SIZE * sizes.longest_vector + 1), np.uint32)
         self._mixed_CN = np.empty((0, sizes.num_rows), np.float32)
 

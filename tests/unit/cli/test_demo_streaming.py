@@ -34,7 +34,7 @@ PLAN = DemoPlan.model_validate(
 
 
 def _progress(*levels: int | None) -> Progress:
-    return Progress(bytes_per_s=1.0, num_bytes=1, levels=levels, bases=(), trouble="")
+    return Progress(bytes_per_s=1.0, num_bytes=1, levels=levels, trouble="")
 
 
 def test_only_edits_of_drawn_pictures_are_streamed():

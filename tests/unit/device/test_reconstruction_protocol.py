@@ -7,7 +7,6 @@ import pytest
 from intonaco.device.reconstruction_protocol import (
     ANSWER,
     TASK,
-    Failed,
     Follow,
     Made,
     Make,
@@ -17,11 +16,12 @@ from intonaco.device.reconstruction_protocol import (
     decode_answer,
     decode_task,
 )
-from intonaco.errors import StreamingError
+from intonaco.errors import PackDamagedError, StreamingError
+from intonaco.streaming.failures import Failed
 
 TASKS = [
     Prepare(num_manifest_bytes=3, num_bytes=9, worker=0, num_workers=2),
-    Follow(shard=0),
+    Follow(),
     Rest(),
     Make(shard=2, slot=1, coefficient_bytes=5, basis_bytes=6, turn_at=1.5),
 ]
@@ -66,3 +66,14 @@ def test_no_task_has_room_for_words_or_pictures():
         if each.name != "kind" and each.type not in (int, float, "int", "float")
     ]
     assert texts == []
+
+
+def test_an_error_survives_the_way_with_its_class():
+    error = Failed.of(PackDamagedError("byte 7")).as_error(StreamingError)
+    assert (type(error), str(error)) == (PackDamagedError, "byte 7")
+
+
+@pytest.mark.parametrize("name", ["ValueError", "annotations", "no such thing"])
+def test_a_name_of_no_error_of_ours_becomes_the_one_that_was_said(name):
+    error = Failed(error=name, message="text").as_error(StreamingError)
+    assert (type(error), str(error)) == (StreamingError, "text")
