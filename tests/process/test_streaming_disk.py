@@ -9,14 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pytest
 from PIL import Image
 
 from intonaco.model import load
-from intonaco.template.build import BuildRequest, build_template
 from intonaco.template.catalog import Template
 from tests.support.catalog_servers import own_server
+from tests.support.studio import build_larger_template
 
 DEADLINE_S = 120.0
 # Room for some of the files that an edit keeps; two of a file system's pages are its own.
@@ -43,15 +42,7 @@ class Edited:
 @pytest.fixture(scope="module")
 def studio(tiny_flux2_folder, tmp_path_factory) -> Studio:
     model = load(tiny_flux2_folder)
-    random = np.random.default_rng(0)
-    picture = Image.fromarray(random.integers(0, 255, (192, 192, 3), dtype=np.uint8))
-    mask_HW = np.zeros((192, 192), dtype=np.bool_)
-    mask_HW[64:96, 64:128] = True
-    request = BuildRequest(
-        picture=picture, mask_HW=mask_HW, prompt="a girl", seed=5, num_steps=4, num_profiling=1
-    )
-    catalog = tmp_path_factory.mktemp("catalog")
-    template = build_template(model.editable_family(), request, catalog, model_digest=model.digest)
+    template = build_larger_template(model, tmp_path_factory.mktemp("catalog"))
     return Studio(model=tiny_flux2_folder, template=template)
 
 

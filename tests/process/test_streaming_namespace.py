@@ -11,12 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from PIL import Image
 
 from intonaco.model import Model, load
-from intonaco.template.build import BuildRequest, build_template
 from intonaco.template.catalog import Template
 from intonaco.template.loading import load_template
 from tests.support.edit_device import EditDevice, Order, device_command
@@ -26,6 +24,7 @@ from tests.support.shaped_namespace import (
     ShapedNamespace,
     shaped_namespace,
 )
+from tests.support.studio import build_larger_template
 
 DEADLINE_S = 120.0
 WORDS = "a tall girl in a blue dress"
@@ -34,7 +33,6 @@ LOSS_S = 5.0
 SLOW_MBPS = 0.5
 PATIENT_S = 0.4
 NUM_STEPS = 4
-SIDE = 192
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,20 +54,7 @@ def link() -> Iterator[ShapedNamespace]:
 @pytest.fixture(scope="module")
 def studio(link, tiny_flux2_folder, tmp_path_factory) -> Studio:
     model = load(tiny_flux2_folder)
-    random = np.random.default_rng(0)
-    picture = Image.fromarray(random.integers(0, 255, (SIDE, SIDE, 3), dtype=np.uint8))
-    mask_HW = np.zeros((SIDE, SIDE), dtype=np.bool_)
-    mask_HW[64:96, 64:128] = True
-    request = BuildRequest(
-        picture=picture,
-        mask_HW=mask_HW,
-        prompt="a girl",
-        seed=5,
-        num_steps=NUM_STEPS,
-        num_profiling=1,
-    )
-    catalog = tmp_path_factory.mktemp("catalog")
-    template = build_template(model.editable_family(), request, catalog, model_digest=model.digest)
+    template = build_larger_template(model, tmp_path_factory.mktemp("catalog"))
     return Studio(folder=tiny_flux2_folder, model=model, template=template)
 
 

@@ -6,14 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
 
 from intonaco.cli.failures import ExitCode
 from intonaco.model import load
-from intonaco.template.build import BuildRequest, build_template
 from tests.support.pseudo_terminal import INTERRUPT, Screen, run_on_screen
+from tests.support.studio import build_larger_template
 
 DEADLINE_S = 120.0
 LINK_LINE = re.compile(r"link +[\d.]+ Mbit/s +[\d.]+ MB here +stalls +\d+ ms")
@@ -25,15 +23,7 @@ LEGEND = ". to @ arrived"
 def words(tiny_flux2_folder, tmp_path_factory) -> list[str]:
     """The command that edits a template of a small model over a slow link."""
     model = load(tiny_flux2_folder)
-    random = np.random.default_rng(0)
-    picture = Image.fromarray(random.integers(0, 255, (192, 192, 3), dtype=np.uint8))
-    mask_HW = np.zeros((192, 192), dtype=np.bool_)
-    mask_HW[64:96, 64:128] = True
-    request = BuildRequest(
-        picture=picture, mask_HW=mask_HW, prompt="a girl", seed=5, num_steps=4, num_profiling=1
-    )
-    catalog = tmp_path_factory.mktemp("catalog")
-    template = build_template(model.editable_family(), request, catalog, model_digest=model.digest)
+    template = build_larger_template(model, tmp_path_factory.mktemp("catalog"))
     command = [sys.executable, "-m", "intonaco", "edit", "-m", str(tiny_flux2_folder), "-p", "red"]
     return [*command, "--template", f"file://{template.folder}", "--emulate-link", "0.5"]
 

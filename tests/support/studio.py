@@ -35,19 +35,31 @@ class Studio:
 
 def build_studio(model: Model, catalog: Path) -> Studio:
     """Build a template of 16 tokens, of which 6 may change, and put it into `catalog`."""
-    random = np.random.default_rng(0)
-    picture = Image.fromarray(random.integers(0, 255, (64, 64, 3), dtype=np.uint8))
     mask_HW = np.zeros((64, 64), dtype=np.bool_)
     mask_HW[16:48, 16:64] = True
     half_HW = mask_HW.copy()
     half_HW[:, 48:] = False
-    request = BuildRequest(
-        picture=picture, mask_HW=mask_HW, prompt="a girl", seed=5, num_steps=4, num_profiling=1
-    )
-    template = build_template(model.editable_family(), request, catalog, model_digest=model.digest)
+    template = build_noise_template(model, catalog, mask_HW)
     return Studio(
         model=model, catalog=catalog, template=template, mask_HW=mask_HW, half_mask_HW=half_HW
     )
+
+
+def build_noise_template(model: Model, catalog: Path, mask_HW: np.ndarray) -> Template:
+    """Build a template of a picture of noise that edits may change inside `mask_HW`."""
+    random = np.random.default_rng(0)
+    picture = Image.fromarray(random.integers(0, 255, (*mask_HW.shape, 3), dtype=np.uint8))
+    request = BuildRequest(
+        picture=picture, mask_HW=mask_HW, prompt="a girl", seed=5, num_steps=4, num_profiling=1
+    )
+    return build_template(model.editable_family(), request, catalog, model_digest=model.digest)
+
+
+def build_larger_template(model: Model, catalog: Path) -> Template:
+    """Build a template of 144 tokens, of which 8 may change: enough bytes for a slow link."""
+    mask_HW = np.zeros((192, 192), dtype=np.bool_)
+    mask_HW[64:96, 64:128] = True
+    return build_noise_template(model, catalog, mask_HW)
 
 
 def complete(session: TemplateSession, **request) -> StreamedEdit:

@@ -14,9 +14,7 @@ def link(progress: Progress | None) -> SimpleNamespace:
 
 
 def progress(*levels: int | None, trouble: str = "") -> Progress:
-    return Progress(
-        bytes_per_s=1e6, num_bytes=250_000, levels=levels, trouble=trouble
-    )
+    return Progress(bytes_per_s=1e6, num_bytes=250_000, levels=levels, trouble=trouble)
 
 
 def record(step: int, group: int, word: str) -> SimpleNamespace:
