@@ -60,8 +60,8 @@ def drive(
         start = link.start(shard, within_s=settings.late.give_up_s)
         driven.starts.append(start)
         records = (manifest.coefficients[step][group], manifest.bases[group])
-        driven.coefficients.append(link.read_range(records[0], 0, start.coefficient_bytes))
-        driven.bases.append(link.read_range(records[1], 0, start.basis_bytes))
+        driven.coefficients.append(link.read_file(records[0])[: start.coefficient_bytes])
+        driven.bases.append(link.read_file(records[1])[: start.basis_bytes])
         if start.word in {"dense", "give-up"}:
             break
         link.begun(shard, has_borrowed=start.word == "borrow")
