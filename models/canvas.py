@@ -100,7 +100,7 @@ class Canvas:
 
     def _shape(
         self,
-        paint: Callable[[ImageDraw.ImageDraw, object], None],
+        paint: Callable[[ImageDraw.ImageDraw, Color | int], None],
         points: Sequence[Point],
         fill: Fill,
     ) -> None:

@@ -60,7 +60,7 @@ def _skin(named: dict[str, str]) -> str:
 
 
 def _head(named: dict[str, str]) -> list[str]:
-    parts = []
+    parts: list[str] = []
     if named.get("hair_style") == "bald":
         parts.append("bald")
     elif "hair_style" in named:
@@ -73,7 +73,7 @@ def _head(named: dict[str, str]) -> list[str]:
 
 
 def _clothes(named: dict[str, str]) -> list[str]:
-    parts = []
+    parts: list[str] = []
     if "top" in named:
         parts.append(
             " ".join(

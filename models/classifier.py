@@ -10,13 +10,13 @@ import random
 from pathlib import Path
 
 import numpy as np
+import safetensors.torch
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from models.figure import draw_doll
 from models.muon import build_optimizers
-from models.training import Log, set_rate
+from models.training import Log, place, set_rate
 from models.world import VALUES, attributes, doll_of
 
 TRAINING_SEED = 900_000_000
@@ -53,7 +53,7 @@ class Classifier(nn.Module):
 
 def load_classifier(path: Path) -> Classifier:
     model = Classifier()
-    model.load_state_dict({k: v.float() for k, v in load_file(path).items()})
+    model.load_state_dict({k: v.float() for k, v in safetensors.torch.load_file(path).items()})
     return model.eval().requires_grad_(False)
 
 
@@ -108,7 +108,8 @@ def train(work: Path, num_pictures: int, num_steps: int, output: Path) -> None:
     torch.set_num_threads(1)
     rng = random.Random(0)
     pictures = training_pictures(work, num_pictures)
-    model = Classifier().to(memory_format=torch.channels_last)
+    model = Classifier()
+    place(model, "cpu")
     matrices = [
         p
         for n, p in model.named_parameters()
@@ -135,7 +136,8 @@ def train(work: Path, num_pictures: int, num_steps: int, output: Path) -> None:
         if (step + 1) % 50 == 0:
             log.report(step + 1)
     output.parent.mkdir(parents=True, exist_ok=True)
-    save_file({k: v.half().contiguous() for k, v in model.state_dict().items()}, output)
+    halves = {k: v.half().contiguous() for k, v in model.state_dict().items()}
+    safetensors.torch.save_file(halves, output)
     print(json.dumps(held_out_accuracy(load_classifier(output))))
 
 

@@ -8,19 +8,20 @@ import argparse
 import json
 import random
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
-from diffusers import AutoencoderKLFlux2
+from diffusers.models.autoencoders.autoencoder_kl_flux2 import AutoencoderKLFlux2
 from PIL import Image
 from torch import Tensor
 
 from models.figure import draw_doll, reference_picture
 from models.train_autoencoder import CONFIG
-from models.training import Rank, launch
+from models.training import Rank, launch, place
 from models.world import REFERENCE_ATTRIBUTES, Doll, doll_of, wear
 
-CHANNELS = 4 * CONFIG["latent_channels"]
+CHANNELS: int = 4 * CONFIG["latent_channels"]
 PICTURE_TOKENS = 144
 REFERENCE_TOKENS = 36
 _BATCH = 20
@@ -49,17 +50,21 @@ def encode(model: AutoencoderKLFlux2, pictures: list[Image.Image], device: str) 
     """Return raw packed latents (B, tokens, 4 x latent channels) of pictures of one size."""
     pixels = np.stack([np.asarray(p, dtype=np.float32) / 127.5 - 1 for p in pictures])
     x = torch.from_numpy(pixels).permute(0, 3, 1, 2).to(device, memory_format=torch.channels_last)
-    z = torch.nn.functional.pixel_unshuffle(model.encode(x).latent_dist.mode(), 2)
+    planes: Tensor = model.encode(x, return_dict=False)[0].mode()
+    z = torch.nn.functional.pixel_unshuffle(planes, 2)
     return z.flatten(2).mT.contiguous().cpu()
 
 
-def open_array(path: Path, num_items: int, tokens: int, *, mode: str) -> np.memmap:
+def open_array(
+    path: Path, num_items: int, tokens: int, *, mode: Literal["r", "r+", "w+"]
+) -> np.memmap:
     return np.memmap(path, np.float16, mode, shape=(num_items, tokens, CHANNELS))
 
 
 @torch.inference_mode()
 def encode_share(rank: Rank, work: Path, num_items: int) -> None:
-    model = load_autoencoder(work).to(rank.device, memory_format=torch.channels_last)
+    model = load_autoencoder(work)
+    place(model, rank.device)
     pictures = open_array(work / "pictures.f16", num_items, PICTURE_TOKENS, mode="r+")
     references = open_array(work / "references.f16", num_items, REFERENCE_TOKENS, mode="r+")
     starts = range(rank.index * _BATCH, num_items, rank.count * _BATCH)
@@ -86,7 +91,7 @@ def normalization(pictures: np.memmap) -> dict[str, list[float]]:
     stay strong, where whitening would spend the denoiser's capacity on grit.
     """
     sample = torch.from_numpy(np.asarray(pictures[:2000], dtype=np.float32)).flatten(0, 1)
-    per_latent = sample.unflatten(1, (-1, 4))
+    per_latent = sample.reshape(len(sample), -1, 4)
     mean, std = per_latent.mean((0, 2)), per_latent.std((0, 2))
     common = (std.square() / std).mean().sqrt()
     scale = std.sqrt() * common

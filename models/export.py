@@ -3,9 +3,14 @@
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 import torch
-from diffusers import AutoencoderKLFlux2, FlowMatchEulerDiscreteScheduler, Flux2KleinPipeline
+from diffusers.models.autoencoders.autoencoder_kl_flux2 import AutoencoderKLFlux2
+from diffusers.pipelines.flux2.pipeline_flux2_klein import Flux2KleinPipeline
+from diffusers.schedulers.scheduling_flow_match_euler_discrete import (
+    FlowMatchEulerDiscreteScheduler,
+)
 
 from models.captions import vocabulary
 from models.encode import load_autoencoder
@@ -37,13 +42,16 @@ def build_pipeline(work: Path) -> Flux2KleinPipeline:
 def _normalized(autoencoder: AutoencoderKLFlux2, work: Path) -> AutoencoderKLFlux2:
     """Put the training's normalization into the batch norm that the pipeline reads."""
     stats = json.loads((work / "normalization.json").read_text())
-    autoencoder.bn.running_mean.copy_(torch.tensor(stats["mean"]))
+    # Both hold all of their tensors: the one counts statistics, the other has a bias.
+    normalization: Any = autoencoder.bn
+    to_moments: Any = autoencoder.quant_conv
+    normalization.running_mean.copy_(torch.tensor(stats["mean"]))
     scale = torch.tensor(stats["scale"])
-    autoencoder.bn.running_var.copy_(scale.square() - autoencoder.config.batch_norm_eps)
-    half = autoencoder.quant_conv.out_channels // 2
+    normalization.running_var.copy_(scale.square() - autoencoder.config["batch_norm_eps"])
+    half = to_moments.out_channels // 2
     with torch.no_grad():  # the variance half was never trained: say "no variance" instead of noise
-        autoencoder.quant_conv.weight[half:] = 0
-        autoencoder.quant_conv.bias[half:] = -20
+        to_moments.weight[half:] = 0
+        to_moments.bias[half:] = -20
     return autoencoder
 
 

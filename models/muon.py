@@ -6,6 +6,7 @@ batch, which on a CPU is several times faster than one by one. Source: Keller Jo
 """
 
 from collections import defaultdict
+from typing import cast
 
 import torch
 import torch.distributed as dist
@@ -19,7 +20,8 @@ _COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 def orthogonalize(batch: Tensor, iterations: int = 5) -> Tensor:
     """Return matrices (N, rows, columns) with singular values pushed towards 1 (Newton-Schulz)."""
     a, b, c = _COEFFICIENTS
-    x = batch / (batch.norm(dim=(1, 2), keepdim=True) + 1e-7)
+    norm_N11 = cast("Tensor", torch.linalg.vector_norm(batch, dim=(1, 2), keepdim=True))
+    x = batch / (norm_N11 + 1e-7)
     transposed = x.shape[1] > x.shape[2]
     x = x.mT if transposed else x
     for _ in range(iterations):
@@ -42,20 +44,22 @@ class Muon(torch.optim.Optimizer):
         self.rank_index, self.num_ranks = (rank.index, rank.count) if rank else (0, 1)
 
     @torch.no_grad()
-    def step(self, closure: None = None) -> None:
+    def step(  # pyright: ignore[reportIncompatibleMethodOverride]  gradients are there: no closure
+        self, closure: None = None
+    ) -> None:
         for group in self.param_groups:
             parameters = [p for p in group["params"] if p.grad is not None]
-            updates = [self._momentum(p, group["momentum"]) for p in parameters]
+            updates = [self._momentum(p, p.grad, group["momentum"]) for p in parameters]
             for p, update in zip(parameters, self._orthogonalized(updates), strict=True):
                 rows, columns = update.shape
                 p.add_(
                     update.reshape(p.shape), alpha=-group["lr"] * max(1.0, rows / columns) ** 0.5
                 )
 
-    def _momentum(self, p: nn.Parameter, momentum: float) -> Tensor:
+    def _momentum(self, p: nn.Parameter, gradient: Tensor, momentum: float) -> Tensor:
         buffer = self.state[p].setdefault("momentum", torch.zeros_like(p))
-        buffer.lerp_(p.grad, 1 - momentum)
-        return p.grad.lerp(buffer, momentum).reshape(p.shape[0], -1)
+        buffer.lerp_(gradient, 1 - momentum)
+        return gradient.lerp(buffer, momentum).reshape(p.shape[0], -1)
 
     def _orthogonalized(self, updates: list[Tensor]) -> list[Tensor]:
         """Orthogonalize all matrices; ranks share the work by dealing them out in turn."""
@@ -73,7 +77,7 @@ class Muon(torch.optim.Optimizer):
         if self.num_ranks > 1:
             flat = torch.cat([r.reshape(-1) for r in results])
             dist.all_reduce(flat)
-            parts = flat.split([r.numel() for r in results])
+            parts = flat.split_with_sizes([r.numel() for r in results])
             results = [part.view_as(r) for part, r in zip(parts, results, strict=True)]
         return results
 

@@ -2,21 +2,31 @@
 
 import argparse
 import random
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from diffusers import AutoencoderKLFlux2
+from diffusers.models.autoencoders.autoencoder_kl_flux2 import AutoencoderKLFlux2
 from torch import Tensor
 
 from models.figure import draw_doll
 from models.muon import build_optimizers
 from models.scenery import SIZE
-from models.training import Average, Log, Rank, average_gradients, launch, save_atomically, set_rate
+from models.training import (
+    Average,
+    Log,
+    Rank,
+    average_gradients,
+    launch,
+    place,
+    save_atomically,
+    set_rate,
+)
 from models.world import doll_of
 
-CONFIG = {
+CONFIG: dict[str, Any] = {
     "block_out_channels": (8, 16, 32, 64),
     "decoder_block_out_channels": (16, 32, 64, 128),
     "layers_per_block": 1,
@@ -42,7 +52,7 @@ def picture_tensor(seed: int) -> Tensor:
     return torch.from_numpy(pixels / 127.5 - 1).permute(2, 0, 1)
 
 
-def crops(first_seed: int, stride: int) -> Iterator[tuple[int, list[Tensor]]]:
+def crops(first_seed: int, stride: int) -> Generator[tuple[int, list[Tensor]], int | None]:
     """Yield batches of crops; send the side of the next crops into the generator."""
     seed, side = first_seed, 64
     while True:
@@ -61,7 +71,10 @@ def crops(first_seed: int, stride: int) -> Iterator[tuple[int, list[Tensor]]]:
 
 def train(rank: Rank, work: Path, num_steps: int, seed: int) -> None:
     torch.manual_seed(seed)
-    model = AutoencoderKLFlux2(**CONFIG).to(rank.device, memory_format=torch.channels_last)
+    model = AutoencoderKLFlux2(**CONFIG)
+    place(model, rank.device)
+    # Annotated for another kind of tensor than those that it takes and returns.
+    autoencoder: Any = model
     parameters = list(model.parameters())
     matrices = [
         p
@@ -87,8 +100,9 @@ def train(rank: Rank, work: Path, num_steps: int, seed: int) -> None:
     for step in range(first, num_steps):
         _, batch = data.send(crop_side(step / num_steps))
         x = torch.stack(batch).to(rank.device, memory_format=torch.channels_last)
-        z = model.encode(x).latent_dist.mode()
-        y = model.decode(z + LATENT_NOISE * torch.randn_like(z)).sample
+        z: Tensor = autoencoder.encode(x, return_dict=False)[0].mode()
+        noisy = z + LATENT_NOISE * torch.randn_like(z)
+        y: Tensor = autoencoder.decode(noisy, return_dict=False)[0]
         error = y - x
         squared = error.square().mean()
         loss = squared + 0.2 * error.abs().mean() + 5e-4 * z.square().mean()

@@ -9,10 +9,11 @@ import json
 import random
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from diffusers import Flux2Transformer2DModel
+from diffusers.models.transformers.transformer_flux2 import Flux2Transformer2DModel
 from torch import Tensor
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
@@ -34,7 +35,7 @@ BINDING_SHIFT, BINDING_SHARE, SHIFT = 6.0, 0.2, 4.0
 
 FIGURE_WEIGHT, HEAD_WEIGHT, MOUTH_WEIGHT = 2.0, 5.0, 10.0
 
-DENOISER = {
+DENOISER: dict[str, Any] = {
     "in_channels": CHANNELS,
     "num_layers": 2,
     "num_single_layers": 6,
@@ -75,7 +76,7 @@ class DollModel(torch.nn.Module):
         self.text_encoder = Qwen3ForCausalLM(text_config(vocabulary_size))
         self.denoiser = Flux2Transformer2DModel(**DENOISER)
         # Embeddings of unit order, or the first hidden states that the denoiser reads start near zero.
-        torch.nn.init.normal_(self.text_encoder.get_input_embeddings().weight, std=0.5)
+        torch.nn.init.normal_(self.text_encoder.model.embed_tokens.weight, std=0.5)
         torch.nn.init.zeros_(self.denoiser.proj_out.weight)
         self.text_ids = _ids(1, 1, 1, TEXT_LENGTH)
         self.picture_ids = _ids(1, 12, 12, 1)
@@ -151,7 +152,9 @@ class Items:
 
     def tokens(self, captions: list[str]) -> tuple[Tensor, Tensor]:
         texts = [
-            self.tokenizer.apply_chat_template([{"role": "user", "content": c}], tokenize=False)
+            str(
+                self.tokenizer.apply_chat_template([{"role": "user", "content": c}], tokenize=False)
+            )
             for c in captions
         ]
         batch = self.tokenizer(
