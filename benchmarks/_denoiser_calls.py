@@ -5,16 +5,18 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
+from intonaco.backends.spec import Precision
+from intonaco.families.flux2_denoiser_specs import default_group_size
 from intonaco.families.flux2_programs import ProgramDenoiser
-from intonaco.families.flux2_specs import DenoiserShape, default_group_size
+from intonaco.families.flux2_shapes import DenoiserShape
 from intonaco.pipelines.probes import make_change_probe
 from intonaco.programs.groups import ASSUMED_FLOPS_PER_S
 
-MEASURED_PRECISIONS = ("float32", "bfloat16")
+MEASURED_PRECISIONS: tuple[Literal["float32", "bfloat16"], ...] = ("float32", "bfloat16")
 # FLUX.2 klein 4B: a block at 1024 x 1024 pixels with 512 text tokens.
 LARGE_CONFIG = {"num_attention_heads": 24, "attention_head_dim": 128, "mlp_ratio": 3.0}
 LARGE_LENGTH = 4096 + 512
@@ -54,8 +56,8 @@ def gaps_ms(denoiser: ProgramDenoiser, inputs: Mapping[str, torch.Tensor], repea
 
 
 def measure_groups(
-    denoiser_of: Callable[[str, int | None], ProgramDenoiser],
-    inputs_of: Callable[[str], dict[str, torch.Tensor]],
+    denoiser_of: Callable[[Precision, int | None], ProgramDenoiser],
+    inputs_of: Callable[[Precision], dict[str, torch.Tensor]],
     shape: DenoiserShape,
     repeats: int,
 ) -> dict[str, Any]:
@@ -102,7 +104,8 @@ def measure_probe(
 ) -> dict[str, float]:
     """Return the probe program's time beside the denoiser's, in turn, at one thread."""
     torch.set_num_threads(1)
-    probe = make_change_probe(ProbedFamily("flux2", denoiser))
+    family: Any = ProbedFamily("flux2", denoiser)
+    probe = make_change_probe(family)
     assert probe is not None
     for call in (probe, denoiser):
         call(inputs)

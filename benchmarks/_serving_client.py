@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 import httpx
@@ -70,7 +70,7 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(*fields: str) -> Iterator[Server]:
+def serving(*fields: str) -> Generator[Server]:
     """Yield a server with these fields of its profile; ends it afterwards."""
     words = [word for field in fields for word in ("--set", field)]
     process = subprocess.Popen(

@@ -19,7 +19,7 @@ from intonaco.pipelines.calibrate import (
 from intonaco.stepcache.candidates import make_candidates
 from intonaco.stepcache.fitting import find_threshold
 from intonaco.stepcache.planning import PlanningData
-from intonaco.stepcache.policies import Cadence, OnlineDelta, Window
+from intonaco.stepcache.policies import Adaptive, Cadence, OnlineDelta, Window
 from intonaco.stepcache.settings import StepCacheSettings
 from models.captions import caption
 from models.world import doll_of
@@ -57,9 +57,9 @@ def requests_of(
     ]
 
 
-def paper_settings(policy: Cadence | OnlineDelta, **more: object) -> StepCacheSettings:
+def paper_settings(policy: Cadence | OnlineDelta | Adaptive) -> StepCacheSettings:
     """The paper's own: its estimator, and a window that scales down from its 5 and 5."""
-    return StepCacheSettings(policy=policy, estimator=PAPER_ESTIMATOR, window=Window(), **more)
+    return StepCacheSettings(policy=policy, estimator=PAPER_ESTIMATOR, window=Window())
 
 
 def choose_settings(

@@ -21,7 +21,7 @@ PAPER_MASK = 0.1
 COMPARED = ("ours", "intq", "cachegen", "cachegen_stored_levels")
 MB = 1e6
 
-Row = dict[str, object]
+Row = dict[str, Any]
 
 
 def device_of(mask: float) -> Device:
@@ -76,7 +76,6 @@ def print_masks(found: Mapping[str, Row]) -> None:
     for mask, row in found.items():
         for name in COMPARED:
             entry = row[name]
-            assert isinstance(entry, dict)
             print(
                 f"{mask:>7}{row['run_s']!s:>7}  {name:24}{entry['latency_median']:>9}"
                 f"{entry['latency_p90']:>9}{entry['bytes'] / MB:>9.1f}{entry['psnr_mean']:>8}"
@@ -91,8 +90,7 @@ def _plot(axes: Any, found: Mapping[str, Row], column: tuple[str, str, float]) -
     key, label, unit = column
     masks = [float(mask) for mask in found]
     for name in COMPARED:
-        rows = [row[name] for row in found.values()]
-        values = [row[key] / unit for row in rows if isinstance(row, dict)]
+        values = [row[name][key] / unit for row in found.values()]
         color = COLORS.get(name, FAINT)
         axes.plot(masks, values, marker="o", color=color, label=name.replace("_", " "))
     if key == "latency_p90":

@@ -227,7 +227,9 @@ def oracle_share(
     `quality_share_of_bound` compares with what no choice could reach. Edits that borrowed, ran dense
     or went below a floor are left out; how many were compared is given.
     """
-    found, bounds, ours = [], [], []
+    found: list[float] = []
+    bounds: list[float] = []
+    ours: list[float] = []
     for case, edit in zip(cases_, edits, strict=True):
         levels = edit.outcome.levels
         if edit.psnr_db is None or edit.outcome.num_below_floor or None in levels:

@@ -14,20 +14,22 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import util
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
-from diffusers import Flux2Transformer2DModel
+from diffusers.models.transformers.transformer_flux2 import Flux2Transformer2DModel
 
 from benchmarks._denoiser_calls import block_operations, measure_groups, measure_probe
 from intonaco.backends.registry import make_backend
+from intonaco.backends.spec import Precision
 from intonaco.families.flux2 import position_ids
 from intonaco.families.flux2_programs import ComponentWeights, ProgramDenoiser
-from intonaco.families.flux2_specs import DenoiserShape, activation_dtype
+from intonaco.families.flux2_shapes import DenoiserShape
+from intonaco.families.flux2_specs import activation_dtype
 from intonaco.families.source import shipped_folder
 from intonaco.programs.compiler import CompileEvent
 from intonaco.programs.int8 import LAYERS, quantize_tensors
@@ -43,7 +45,7 @@ SHIPPED_LIKE: dict[str, Any] = {
 MEDIUM = {**SHIPPED_LIKE, "num_attention_heads": 8, "joint_attention_dim": 1536}
 SHIPPED_SHAPE = DenoiserShape(num_image_tokens=144, num_text_tokens=40)
 MEDIUM_SHAPE = DenoiserShape(num_image_tokens=1024, num_text_tokens=64)
-PRECISIONS = ("float32", "bfloat16", "w8a16", "w8a8")
+PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16", "w8a16", "w8a8")
 PARTS = ("ratios", "probe", "groups")
 HOPELESS = 20
 Call = Callable[[], object]
@@ -61,7 +63,7 @@ class Bench:
     repeats: int
 
     def denoiser(
-        self, precision: str, group_size: int | None = None, backend: str = "inductor"
+        self, precision: Precision, group_size: int | None = None, backend: str = "inductor"
     ) -> ProgramDenoiser:
         """Return the denoiser on programs."""
         return ProgramDenoiser(
@@ -72,17 +74,17 @@ class Bench:
             group_size=group_size,
         )
 
-    def program(self, backend: str, precision: str) -> Call:
+    def program(self, backend: str, precision: Precision) -> Call:
         """Return a call of the denoiser on programs, compiled if need be."""
         denoiser = self.denoiser(precision, backend=backend)
         inputs = self.inputs(precision)
         denoiser(inputs)
         return lambda: denoiser(inputs)
 
-    def eager(self, precision: str) -> Call:
+    def eager(self, precision: Precision) -> Call:
         """Return a call of diffusers' module."""
-        module = Flux2Transformer2DModel.from_config(self.transformer.config).eval()
-        module.load_state_dict(self.transformer.state_dict())
+        module: Any = Flux2Transformer2DModel.from_config(self.transformer.config)
+        module.eval().load_state_dict(self.transformer.state_dict())
         module.to(getattr(torch, precision)).requires_grad_(False)
         inputs = self.inputs(precision)
         return lambda: module(**inputs, return_dict=False)[0]
@@ -96,7 +98,7 @@ class Bench:
             module(**inputs, return_dict=False)
         return lambda: module(**inputs, return_dict=False)[0]
 
-    def weights(self, precision: str) -> ComponentWeights:
+    def weights(self, precision: Precision) -> ComponentWeights:
         """Return the module's weights, presharded for `precision`."""
         path = self.folder / f"{self.name}-{precision}.safetensors"
         if not path.is_file():
@@ -104,8 +106,11 @@ class Bench:
             dtype = getattr(torch, activation_dtype(precision))
             tensors = {name: tensor.to(dtype) for name, tensor in tensors.items()}
             if precision in LAYERS:
-                linear = (n for n, m in self.transformer.named_modules() if is_linear(m))
-                tensors = quantize_tensors(tensors, frozenset(f"{name}.weight" for name in linear))
+                modules = cast(
+                    "Iterable[tuple[str, torch.nn.Module]]", self.transformer.named_modules()
+                )
+                linear = frozenset(f"{name}.weight" for name, one in modules if is_linear(one))
+                tensors = quantize_tensors(tensors, linear)
             write_presharded(path, tensors, derived)
         return ComponentWeights(
             config=dict(self.transformer.config),
@@ -114,7 +119,7 @@ class Bench:
             precision=precision,
         )
 
-    def inputs(self, precision: str) -> dict[str, torch.Tensor]:
+    def inputs(self, precision: Precision) -> dict[str, torch.Tensor]:
         """Return one step's inputs."""
         dtype = getattr(torch, activation_dtype(precision))
         generator = torch.Generator().manual_seed(0)
@@ -144,7 +149,7 @@ def show_compiling(event: CompileEvent) -> None:
         )
 
 
-def measure(calls: dict[str, Call], repeats: int) -> dict[str, float]:
+def measure(calls: Mapping[str, Call], repeats: int) -> dict[str, float]:
     """Return the median milliseconds of each call, all of them in turn in every round.
 
     What takes more than `HOPELESS` times the fastest when it is first called keeps that one time.

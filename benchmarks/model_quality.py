@@ -1,6 +1,6 @@
 """How good is the shipped model? Judged by a classifier that never saw its pictures.
 
-    python benchmarks/model_quality.py [--prompts 200] [--sheet docs/pictures]
+    python -m benchmarks.model_quality [--prompts 200] [--sheet docs/pictures]
 
 Draws dolls of seeds that no training used, from words and with references, and edits templates
 (head or clothes, by words or by reference); reads the attributes back; last line one JSON object.
@@ -8,13 +8,10 @@ Draws dolls of seeds that no training used, from words and with references, and 
 
 import argparse
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import intonaco
 from intonaco.families.request import GenerateRequest
@@ -76,7 +73,8 @@ def edited(
     model: intonaco.Model, dolls: list[Doll], kind: str, *, by_reference: bool
 ) -> tuple[list[Image.Image], list[Doll]]:
     """Edit rendered templates; return (pictures, the dolls that they should show)."""
-    pictures, wanted = [], []
+    pictures: list[Image.Image] = []
+    wanted: list[Doll] = []
     for i, doll in enumerate(dolls):
         other = doll_of(EVALUATION_SEED + 100_000 + i)
         target = wear(doll, other, REFERENCE_ATTRIBUTES[kind])
@@ -96,7 +94,7 @@ def edit_attributes(kind: str) -> tuple[str, ...]:
 
 def round_trip(model: intonaco.Model, picture: Image.Image) -> Image.Image:
     """Return the picture after the autoencoder's encode and decode."""
-    family = model.family
+    family = model.editable_family()
     request = GenerateRequest(
         prompt="a doll", seed=0, width=picture.width, height=picture.height, num_steps=1
     )
@@ -117,7 +115,7 @@ def steps_table(
     """Return accuracy, and PSNR against the picture of 50 steps, per step count."""
     drawn = {n: from_words(model, dolls, n) for n in STEP_COUNTS}
     most = drawn[STEP_COUNTS[-1]]
-    table = {}
+    table: dict[str, dict[str, float]] = {}
     for n, pictures in drawn.items():
         table[str(n)] = {
             "attribute_accuracy": mean(share_right(judge, pictures, dolls, tuple(VALUES)))
@@ -152,7 +150,8 @@ def judge_words(
 def judge_references(
     model: intonaco.Model, judge: Classifier, dolls: list[Doll], sheets: Path | None
 ) -> dict[str, object]:
-    shares, rows = {}, []
+    shares: dict[str, dict[str, float]] = {}
+    rows: list[list[Image.Image]] = []
     for kind, names in REFERENCE_ATTRIBUTES.items():
         references, drawn = with_reference(model, dolls, kind)
         shares[kind] = share_right(judge, drawn, dolls, names)
@@ -166,7 +165,8 @@ def judge_references(
 def judge_edits(
     model: intonaco.Model, judge: Classifier, dolls: list[Doll], sheets: Path | None
 ) -> dict[str, object]:
-    shares, rows = {}, [[draw_doll(d) for d in dolls[:8]]]
+    shares: dict[str, float] = {}
+    rows = [[draw_doll(d) for d in dolls[:8]]]
     for kind in REFERENCE_ATTRIBUTES:
         for by_reference in (False, True):
             pictures, wanted = edited(model, dolls, kind, by_reference=by_reference)

@@ -114,7 +114,7 @@ def serve_file(folder: Path, num_bytes: int) -> "subprocess.Popen[str]":
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--megabytes", type=int, default=48)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--receive", help=argparse.SUPPRESS)

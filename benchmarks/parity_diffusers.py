@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from diffusers import Flux2KleinInpaintPipeline, Flux2KleinPipeline
+from diffusers.pipelines.flux2.pipeline_flux2_klein import Flux2KleinPipeline
+from diffusers.pipelines.flux2.pipeline_flux2_klein_inpaint import Flux2KleinInpaintPipeline
 from PIL import Image
 
 from intonaco.families.checkpoint import read_checkpoint
@@ -69,7 +70,11 @@ def requests_of(family: Flux2Family) -> list[GenerateRequest]:
     """Return the cases, around the model's own size and steps."""
     defaults = family.defaults
     first, second = picture_of(96, 96, seed=1), picture_of(150, 100, seed=2)
-    plain = {"width": defaults.width, "height": defaults.height, "num_steps": defaults.num_steps}
+    plain: dict[str, Any] = {
+        "width": defaults.width,
+        "height": defaults.height,
+        "num_steps": defaults.num_steps,
+    }
     cases: list[dict[str, Any]] = [
         *({"prompt": prompt, "seed": 10 + index} for index, prompt in enumerate(PROMPTS)),
         {"prompt": PROMPTS[0], "seed": 2**40 + 5},
@@ -96,7 +101,9 @@ def draw_by_pipeline(
     """Return the pipeline's picture and its latents after the last step, packed."""
     latents: list[torch.Tensor] = []
 
-    def keep(_pipeline: object, _step: int, _timestep: object, tensors: dict) -> dict:
+    def keep(
+        _pipeline: object, _step: int, _timestep: object, tensors: dict[str, Any]
+    ) -> dict[str, Any]:
         latents.append(tensors["latents"])
         return tensors
 
@@ -112,8 +119,8 @@ def draw_by_pipeline(
     return drawn.images[0], latents[-1]
 
 
-def compare_pictures(pair: Pair) -> list[dict[str, object]]:
-    rows: list[dict[str, object]] = []
+def compare_pictures(pair: Pair) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
     for request in requests_of(pair.family):
         ours = generate(pair.family, request)
         theirs, latents = draw_by_pipeline(pair, request, image=list(request.references) or None)

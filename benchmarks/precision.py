@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 import intonaco
 from intonaco.backends.registry import make_backend
@@ -36,13 +37,13 @@ PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16", "w8a16", "w8a8")
 BEST_DB = 99.0
 
 
-def peak_signal_to_noise_db(first: np.ndarray, second: np.ndarray) -> float:
+def peak_signal_to_noise_db(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> float:
     """Return the ratio in dB; `BEST_DB` for equal pictures, as JSON knows no infinity."""
-    error = np.mean((first.astype(np.float64) - second.astype(np.float64)) ** 2)
+    error = float(np.mean((first.astype(np.float64) - second.astype(np.float64)) ** 2))
     return BEST_DB if error == 0 else min(BEST_DB, 10 * float(np.log10(255.0**2 / error)))
 
 
-def draw(model: Model, count: int) -> list[np.ndarray]:
+def draw(model: Model, count: int) -> list[NDArray[np.uint8]]:
     return [
         np.asarray(model.generate(PROMPTS[seed % len(PROMPTS)], seed=seed).image)
         for seed in range(count)
@@ -69,7 +70,7 @@ def main() -> None:
             pictures = draw(Model(family, checkpoint), options.prompts)
             pairs = list(zip(pictures, expected, strict=True))
             decibels = [peak_signal_to_noise_db(*pair) for pair in pairs]
-            equal = [float(np.mean(first == second)) for first, second in pairs]
+            equal = [float((first == second).mean()) for first, second in pairs]
             result[precision] = {
                 "psnr_db_mean": round(statistics.mean(decibels), 2),
                 "psnr_db_lowest": round(min(decibels), 2),

@@ -54,7 +54,8 @@ def resident(*, quick: bool) -> dict[str, Any]:
     with serving() as server:
         server.await_ready()
         server.draw()
-        taken_ms, overheads_ms = [], []
+        taken_ms: list[float] = []
+        overheads_ms: list[float] = []
         for _ in range(3 if quick else 20):
             ms, picture = server.draw()
             taken_ms.append(ms)
@@ -70,7 +71,7 @@ def resident(*, quick: bool) -> dict[str, Any]:
 
 def faults(*, quick: bool) -> dict[str, Any]:
     """Measure start, recovery and cancel."""
-    ready_s = []
+    ready_s: list[float] = []
     for _ in range(1 if quick else 3):
         start = time.perf_counter()
         with serving() as server:
@@ -79,7 +80,7 @@ def faults(*, quick: bool) -> dict[str, Any]:
     with serving() as server:
         server.await_ready()
         before = pixels_of(server.draw()[1])
-        recover_s = []
+        recover_s: list[float] = []
         for count in range(1 if quick else 3):
             pid, start = server.model_pid, time.perf_counter()
             os.kill(pid, signal.SIGKILL)
@@ -122,7 +123,8 @@ def load(*, levels: list[float], num_requests: int) -> dict[str, Any]:
     with serving("num_threads=1", "max_queue=16") as server:
         server.await_ready()
         server.draw(**LOAD_FIELDS)
-        expected, alone_ms = {}, []
+        expected: dict[int, str] = {}
+        alone_ms: list[float] = []
         for seed in range(NUM_SEEDS):
             ms, picture = server.draw(**LOAD_FIELDS, seed=seed)
             alone_ms.append(ms)
@@ -163,7 +165,7 @@ async def arrivals(
 
     limits = httpx.Limits(max_connections=200, max_keepalive_connections=200)
     async with httpx.AsyncClient(base_url=server.url, timeout=120, limits=limits) as client:
-        tasks = []
+        tasks: list[asyncio.Task[None]] = []
         for _ in range(num_requests):
             await asyncio.sleep(rng.expovariate(level / (lone_ms / 1000)))
             tasks.append(asyncio.create_task(ask(client, rng.randrange(NUM_SEEDS))))
@@ -203,7 +205,8 @@ def batch(*, quick: bool) -> dict[str, Any]:
     double = {name: torch.cat([tensor, tensor]) for name, tensor in single.items()}
     # Positions have one row for the whole batch where the model takes them so.
     double |= {name: single[name] for name in ("img_ids", "txt_ids")}
-    denoiser: Any = family.denoiser  # type: ignore[attr-defined]
+    parts: Any = family
+    denoiser = parts.denoiser
     wall_ms: dict[str, list[float]] = {"single": [], "double": []}
     processor_ms: dict[str, list[float]] = {"single": [], "double": []}
     with torch.inference_mode():
@@ -213,7 +216,8 @@ def batch(*, quick: bool) -> dict[str, Any]:
                 denoiser(inputs)
                 wall_ms[name].append(1000 * (time.perf_counter() - start))
                 processor_ms[name].append(1000 * (time.process_time() - start_processor))
-        alone, together = denoiser(single), denoiser(double)[:1]
+        alone: torch.Tensor = denoiser(single)
+        together: torch.Tensor = denoiser(double)[:1]
     return {
         "max_difference_in_a_batch": float((together - alone).abs().max()),
         "two_calls_over_one_call_of_two": ratio_of_two(wall_ms),

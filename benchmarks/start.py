@@ -42,7 +42,7 @@ image = pipeline(
 image.save(output)
 end = time.perf_counter()
 print(json.dumps({"import_s": imported - start, "load_s": loaded - imported, "draw_s": end - loaded}))
-"""
+""".replace("PROMPT", repr(PROMPT))
 
 PROGRAMS_SCRIPT = """
 import json, sys, time
@@ -59,10 +59,7 @@ print(json.dumps({"import_s": imported - start, "load_s": loaded - imported, "dr
 sys.stdout.flush()
 if len(sys.argv) > 5:
     sys.stdin.readline()
-"""
-
-DIFFUSERS_SCRIPT = DIFFUSERS_SCRIPT.replace("PROMPT", repr(PROMPT))
-PROGRAMS_SCRIPT = PROGRAMS_SCRIPT.replace("PROMPT", repr(PROMPT))
+""".replace("PROMPT", repr(PROMPT))
 
 
 def run(script: str, *arguments: str) -> dict[str, float]:

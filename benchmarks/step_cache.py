@@ -12,14 +12,11 @@ import argparse
 import json
 import math
 import statistics
-import sys
 import time
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import intonaco
 from benchmarks._cache_dit import beside_cache_dit
@@ -74,9 +71,9 @@ def generate_once(model: intonaco.Model, request: GenerateRequest) -> None:
 
 def summary(
     result: ModeResult, fewer: ModeResult, settings: StepCacheSettings | None
-) -> dict[str, object]:
+) -> dict[str, Any]:
     cached_ms = result.cached_step_ms
-    numbers: dict[str, object] = {
+    numbers: dict[str, Any] = {
         "speedup": round(result.speedup, 3),
         "ceiling": round(result.ceiling, 3),
         "share_of_ceiling": round(result.speedup / result.ceiling, 4),
@@ -98,10 +95,10 @@ def summary(
 
 def judge_step_count(
     model: intonaco.Model, num_steps: int, args: argparse.Namespace
-) -> dict[str, object]:
+) -> dict[str, Any]:
     chosen = choose_settings(model, num_steps, args.calibration_prompts)
     results, fewer = judge(model, chosen, num_steps, args.prompts)
-    entry: dict[str, object] = {
+    entry: dict[str, Any] = {
         name: summary(results[name], fewer[name], settings)
         for name, settings in chosen.settings.items()
     }
@@ -116,7 +113,7 @@ def judge_step_count(
     return entry
 
 
-def judge_peer(model: intonaco.Model, args: argparse.Namespace) -> dict[str, object]:
+def judge_peer(model: intonaco.Model, args: argparse.Namespace) -> dict[str, Any]:
     """Return the table beside cache-dit, with no more of ours than it needs."""
     num_steps = max(args.steps)
     chosen = choose_settings(model, num_steps, args.calibration_prompts, has_fast=False)
@@ -143,7 +140,7 @@ def peer_table(
     results: dict[str, ModeResult],
     num_steps: int,
     count: int,
-) -> dict[str, object]:
+) -> dict[str, Any]:
     try:
         return beside_cache_dit(model, chosen, results, num_steps, count)
     except Exception as error:  # noqa: BLE001  a peer that fails must not lose our own figures
@@ -152,7 +149,7 @@ def peer_table(
 
 def probe_cost(num_repeats: int = 20) -> dict[str, float]:
     """Time probe and denoiser in turn at the medium size: 2 + 6 blocks of 512, 1,088 tokens."""
-    from diffusers import Flux2Transformer2DModel
+    from diffusers.models.transformers.transformer_flux2 import Flux2Transformer2DModel
 
     from intonaco.families.flux2 import position_ids
     from intonaco.families.flux2_modules import Denoiser, Eager
@@ -182,13 +179,15 @@ def probe_cost(num_repeats: int = 20) -> dict[str, float]:
     }
 
 
-def timed_ms(component, inputs) -> float:
+def timed_ms(
+    component: Callable[[Mapping[str, torch.Tensor]], object], inputs: Mapping[str, torch.Tensor]
+) -> float:
     started = time.perf_counter()
     component(inputs)
     return 1000 * (time.perf_counter() - started)
 
 
-def print_table(num_steps: int, entry: dict[str, object], names: Sequence[str]) -> None:
+def print_table(num_steps: int, entry: dict[str, Any], names: Sequence[str]) -> None:
     print(f"{num_steps} steps: mode, calls, speedup, PSNR mean / worst, gain over fewer steps")
     for name in names:
         if name in entry:

@@ -19,9 +19,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
 
@@ -67,7 +68,7 @@ class Bench:
         if not is_emulated:
             self.link.shape(mbps, delay_ms=self.delay_ms)
         self.device.go_on()
-        result = self.device.result()
+        result: dict[str, Any] = self.device.result()
         return {
             "seconds": float(result["seconds"]),
             "received_kb": result["received_bytes"] / 1000,
@@ -82,7 +83,7 @@ class Bench:
 
 
 @contextlib.contextmanager
-def opened(link: ShapedNamespace, delay_ms: float) -> Iterator[Bench]:
+def opened(link: ShapedNamespace, delay_ms: float) -> Generator[Bench]:
     """Build a template, serve it at one end of `link`, start a device at the other."""
     with tempfile.TemporaryDirectory() as scratch:
         model = intonaco.load()
@@ -140,7 +141,7 @@ def measure(bench: Bench, rates: list[float], repeats: int) -> dict[str, dict[st
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--mbps", type=float, nargs="+", default=[1.0, 4.0, 16.0])
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--delay-ms", type=float, default=0.0)

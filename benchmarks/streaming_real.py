@@ -42,6 +42,7 @@ from intonaco.streaming.rate import RateSettings
 from intonaco.streaming.settings import EditPlan, StreamSettings
 from intonaco.streaming.simulate import EditOutcome, simulate_edit
 from intonaco.streaming.traces import Trace
+from intonaco.template.capture import TemplateState
 
 SEED = 7
 HIGHEST_DB = 90.0
@@ -70,10 +71,10 @@ class Bench:
 class Local:
     """Times of edits without a link: whole edits and their steps, dense and on uncompressed state."""
 
-    dense_s: list[float] = field(default_factory=list)
-    dense_all_cores_s: list[float] = field(default_factory=list)
-    dense_steps_s: list[float] = field(default_factory=list)
-    exact_s: list[float] = field(default_factory=list)
+    dense_s: list[float] = field(default_factory=list[float])
+    dense_all_cores_s: list[float] = field(default_factory=list[float])
+    dense_steps_s: list[float] = field(default_factory=list[float])
+    exact_s: list[float] = field(default_factory=list[float])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +115,7 @@ def _bench(model: Model, one: Prepared) -> Bench:
     return Bench(model=model, one=one, reference=drawn.image)
 
 
-def _edit(model: Model, one: Prepared, state: object) -> tuple[float, Picture]:
+def _edit(model: Model, one: Prepared, state: TemplateState | None) -> tuple[float, Picture]:
     began_at = time.perf_counter()
     drawn = model.edit(one.picture, one.mask_HW, prompt=one.prompt, seed=SEED, template_state=state)
     return time.perf_counter() - began_at, drawn

@@ -11,7 +11,6 @@ Last line: one JSON object.
 import argparse
 import json
 import statistics
-import sys
 import tempfile
 import time
 from dataclasses import asdict, dataclass, replace
@@ -21,8 +20,6 @@ from typing import Any
 import numpy as np
 import torch
 from PIL.Image import Image
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import intonaco
 from benchmarks._template_codecs import RATIOS, Measured, baseline_points, our_points
@@ -131,9 +128,9 @@ def judge_template(model: intonaco.Model, case: Case, num_requests: int, work: P
 
 
 def prepare(model: intonaco.Model, case: Case, num_requests: int) -> Bench:
-    family = model.family.with_components(
-        text_encoder=Remembering(model.family.text_encoder),
-        encoder=Remembering(model.family.encoder),
+    own: Any = model.family
+    family = own.with_components(
+        text_encoder=Remembering(own.text_encoder), encoder=Remembering(own.encoder)
     )
     started = time.process_time()
     state, importance, measured = measure(model, family, case)
