@@ -6,11 +6,12 @@ import typer
 
 from intonaco.cli.calibrate import calibrate
 from intonaco.cli.compare import compare
+from intonaco.cli.compile import compile_programs
 from intonaco.cli.demo import demo
 from intonaco.cli.doctor import doctor
 from intonaco.cli.edit import edit
 from intonaco.cli.generate import generate
-from intonaco.cli.programs import compile_programs, programs
+from intonaco.cli.programs import programs
 from intonaco.cli.replay import replay
 from intonaco.cli.serve import serve
 from intonaco.cli.template import template

@@ -134,14 +134,14 @@ IsDebug = Annotated[
 SIZE = re.compile(r"(\d{1,6})[xX\u00d7](\d{1,6})")
 
 
-def parse_size(text: str | None) -> tuple[int, int] | None:
+def parse_size(text: str | None, *, option: str = "--size") -> tuple[int, int] | None:
     """Return (width, height) in pixels. Raises `RequestError` unless `text` is like 192x192."""
     if text is None:
         return None
     match = SIZE.fullmatch(text.strip())
     if match is None:
         raise RequestError(
-            f"--size must be WIDTHxHEIGHT in pixels, got {text!r}; for example --size 192x192"
+            f"{option} must be WIDTHxHEIGHT in pixels, got {text!r}; for example {option} 192x192"
         )
     return int(match[1]), int(match[2])
 

@@ -1,19 +1,19 @@
-"""`intonaco compile` and `intonaco programs`: what is compiled, why, and whether it is whole."""
+"""`intonaco programs`: what is in the store, why a program would be compiled, whether all is whole."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from intonaco.cli import options, program_options
+from intonaco.cli.program_needs import Asked, find_needs, open_artifacts
 from intonaco.cli.terminal import Terminal
 
 if TYPE_CHECKING:
-    from intonaco.families.base import Family
-    from intonaco.programs.compiler import CompileEvent
-    from intonaco.programs.library import ProgramLibrary
+    from collections.abc import Callable, Iterable
+
+    from intonaco.backends.base import Backend
     from intonaco.programs.spec import ProgramKey
     from intonaco.programs.store import ArtifactStore
 
@@ -25,51 +25,6 @@ programs = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
-
-
-def compile_programs(
-    model: options.Model = None,
-    size: options.Size = None,
-    frames: program_options.Frames = None,
-    reference_size: program_options.ReferenceSizes = None,
-    edit: program_options.IsEdit = False,
-    probe: program_options.HasProbe = False,
-    dtype: options.Precision = "float32",
-    backend: program_options.BackendName = "inductor",
-    store: program_options.Store = None,
-    json: options.IsJson = False,
-    debug: options.IsDebug = False,
-) -> None:
-    """Compile everything that pictures or films of one size need, once; later starts only load it.
-
-    Examples:
-
-        intonaco compile
-        intonaco compile --size 256x256 --backend openvino
-        intonaco compile --edit --reference-size 96x96 --store ./store
-        intonaco compile --model ./wan --size 832x480 --frames 81
-
-    What is in the store already is left alone. A store may be copied to a like machine, which then
-    needs no compiler.
-    """
-    terminal = Terminal(is_json=json, is_debug=debug)
-    with terminal.reporting():
-        wanted = program_options.wanted(size, frames, reference_size, is_edit=edit, has_probe=probe)
-        with terminal.waiting("reading the model"):
-            family, library = _open(terminal, model, dtype, backend, store)
-            specs = program_options.needed(family, library, wanted)
-        folders = library.ensure(specs)
-        distinct = sorted(set(folders))
-        terminal.say(f"{len(distinct)} programs in {library.store.root}")
-        terminal.result(
-            {
-                "store": str(library.store.root),
-                "programs": [
-                    {"component": spec.component, "digest": folder.name}
-                    for spec, folder in zip(specs, folders, strict=True)
-                ],
-            }
-        )
 
 
 @programs.command("ls")
@@ -87,7 +42,7 @@ def list_programs(
     """
     terminal = Terminal(is_json=json, is_debug=debug)
     with terminal.reporting():
-        opened = _store(store)
+        opened = open_artifacts(store)
         manifests = opened.manifests()
         for manifest in manifests:
             key = manifest.key
@@ -124,6 +79,7 @@ def explain(
     frames: program_options.Frames = None,
     reference_size: program_options.ReferenceSizes = None,
     edit: program_options.IsEdit = False,
+    template: program_options.Templates = None,
     probe: program_options.HasProbe = False,
     dtype: options.Precision = "float32",
     backend: program_options.BackendName = "inductor",
@@ -137,6 +93,7 @@ def explain(
 
         intonaco programs why
         intonaco programs why --size 256x256 --dtype bfloat16
+        intonaco programs why --template catalog/3fa9
 
     For a program that is not stored, the nearest stored one is named with the fields that differ.
     """
@@ -144,12 +101,23 @@ def explain(
     with terminal.reporting():
         from intonaco.programs.spec import make_key
 
-        wanted = program_options.wanted(size, frames, reference_size, is_edit=edit, has_probe=probe)
-        family, library = _open(terminal, model, dtype, backend, store)
-        specs = program_options.needed(family, library, wanted)
+        asked = Asked(
+            model=model,
+            dtype=dtype,
+            backend=backend,
+            store=store,
+            size=size,
+            frames=frames,
+            reference_sizes=reference_size or (),
+            templates=template or (),
+            is_edit=edit,
+            has_probe=probe,
+        )
+        needs = find_needs(terminal, asked)
+        library = needs.library
         fingerprint = library.backend.fingerprint()
-        keys = {key.digest: key for key in (make_key(spec, fingerprint) for spec in specs)}
-        answers = [_answer(library.store, key) for key in keys.values()]
+        keys = {key.digest: key for key in (make_key(spec, fingerprint) for spec in needs.specs)}
+        answers = [_answer(library.store, library.backend, key) for key in keys.values()]
         for answer in answers:
             terminal.say(f"{answer['component']:<22} {answer['text']}")
         terminal.result({"programs": answers})
@@ -171,7 +139,7 @@ def verify(
     """
     terminal = Terminal(is_json=json, is_debug=debug)
     with terminal.reporting():
-        verdicts = _store(store).verify()
+        verdicts = open_artifacts(store).verify()
         damaged = [verdict for verdict in verdicts if verdict.problem]
         for verdict in damaged:
             terminal.say(verdict.problem)
@@ -209,61 +177,32 @@ def prune(
     """
     terminal = Terminal(is_json=json, is_debug=debug)
     with terminal.reporting():
-        opened = _store(store)
-        digests: set[str] = set()
-        if damaged or everything:
-            digests |= {verdict.digest for verdict in opened.verify() if verdict.problem}
-        if everything:
-            digests |= {manifest.digest for manifest in opened.manifests()}
-        if foreign:
-            digests |= _foreign(opened, backend)
+        opened = open_artifacts(store)
         num_leftovers = opened.sweep()
-        num_bytes = sum(opened.remove(digest) for digest in sorted(digests))
+        sizes: dict[str, int] = {}
+        if damaged or everything:
+            broken = [verdict.digest for verdict in opened.verify() if verdict.problem]
+            sizes |= _removed(broken, opened.remove_damaged)
+        if everything:
+            sizes |= _removed([one.digest for one in opened.manifests()], opened.remove)
+        if foreign:
+            sizes |= _removed(_foreign(opened, backend), opened.remove)
+        num_bytes = sum(sizes.values())
         terminal.say(
-            f"removed {len(digests)} programs ({num_bytes / 1e6:.1f} MB) and {num_leftovers} leftovers"
+            f"removed {len(sizes)} programs ({num_bytes / 1e6:.1f} MB) and {num_leftovers} leftovers"
         )
         terminal.result(
-            {"removed": sorted(digests), "num_bytes": num_bytes, "num_leftovers": num_leftovers}
+            {"removed": sorted(sizes), "num_bytes": num_bytes, "num_leftovers": num_leftovers}
         )
 
 
-def _store(folder: Path | None) -> ArtifactStore:
-    from intonaco.programs.store import ArtifactStore, default_store_folder
-
-    return ArtifactStore(default_store_folder() if folder is None else folder)
-
-
-def _open(
-    terminal: Terminal, model: str | None, dtype: str, backend: str, store: Path | None
-) -> tuple[Family, ProgramLibrary]:
-    """Return the model on programs, and the library that serves it."""
-    from intonaco.model import load
-
-    loaded = load(
-        model,
-        dtype=dtype,
-        backend=backend,
-        store=_store(store).root,
-        compile_progress=lambda event: _show(terminal, event),
-    )
-    denoiser: Any = getattr(loaded.family, "denoiser", None)
-    return loaded.family, cast("ProgramLibrary", denoiser.library)
-
-
-def _show(terminal: Terminal, event: CompileEvent) -> None:
-    """Print one line of progress to stderr; what was found already needs none."""
-    if event.phase == "found":
-        return
-    place = f"{event.index + 1} of {event.num_programs}"
-    elapsed = f" in {event.elapsed_s:.1f} s" if event.elapsed_s else ""
-    reason = f" ({event.reason})" if event.reason else ""
-    typer.echo(f"{event.phase} {place}: {event.component}{elapsed}{reason}", err=True)
-
-
-def _answer(store: ArtifactStore, key: ProgramKey) -> dict[str, Any]:
+def _answer(store: ArtifactStore, backend: Backend, key: ProgramKey) -> dict[str, Any]:
     from intonaco.errors import ArtifactDamagedError
 
     answer: dict[str, Any] = {"component": key.spec.component, "digest": key.digest}
+    reasons = backend.supports(key.spec)
+    if reasons:
+        return {**answer, "is_stored": False, "text": f"cannot be compiled: {'; '.join(reasons)}"}
     try:
         if store.find(key) is not None:
             return {**answer, "is_stored": True, "text": f"stored as {key.digest[:SHOWN_DIGITS]}"}
@@ -282,6 +221,12 @@ def _answer(store: ArtifactStore, key: ProgramKey) -> dict[str, Any]:
             f"({nearest.manifest.key.spec.component}) differs in {nearest.describe()}"
         ),
     }
+
+
+def _removed(digests: Iterable[str], remove: Callable[[str], int | None]) -> dict[str, int]:
+    """Remove programs; return the bytes of each that this process removed, not another one."""
+    sizes = {digest: remove(digest) for digest in digests}
+    return {digest: size for digest, size in sizes.items() if size is not None}
 
 
 def _foreign(store: ArtifactStore, backend_name: str) -> set[str]:

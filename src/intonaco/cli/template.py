@@ -203,9 +203,10 @@ def verify(
     """
     terminal = Terminal(is_json=json, is_debug=debug)
     with terminal.reporting():
+        from intonaco.template.catalog import open_templates
         from intonaco.template.verify import verify_template
 
-        templates = _templates(path)
+        templates = open_templates(path)
         problems = {one.manifest.template_id: verify_template(one) for one in templates}
         for found in problems.values():
             for problem in found:
@@ -293,15 +294,6 @@ def _report_built(terminal: Terminal, built: "Template") -> None:
             "float16_bytes": manifest.sizes.float16_bytes,
         }
     )
-
-
-def _templates(path: Path) -> "list[Template]":
-    from intonaco.template.catalog import CATALOG_NAME, Catalog, open_template
-
-    if not (path / CATALOG_NAME).is_file():
-        return [open_template(path)]
-    catalog = Catalog(path)
-    return [catalog.open(entry.template_id) for entry in catalog.entries()]
 
 
 def _write_all(folder: Path, contents: dict[str, bytes]) -> None:

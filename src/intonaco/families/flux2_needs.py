@@ -11,6 +11,8 @@ from intonaco.errors import RequestError
 from intonaco.families.flux2 import Flux2Family, check_size, shrunk_size
 from intonaco.families.flux2_programs import ProgramDenoiser
 from intonaco.families.flux2_shapes import DenoiserShape, denoiser_shape
+from intonaco.families.flux2_state_programs import chain_specs
+from intonaco.families.flux2_state_specs import SparseShape, sparse_shape
 from intonaco.families.picture_shape import PictureShape
 from intonaco.programs.component import ProgramComponent
 
@@ -18,29 +20,22 @@ from intonaco.programs.component import ProgramComponent
 def picture_specs(family: Flux2Family, shape: PictureShape) -> list[ProgramSpec]:
     """Return the specs of every program that pictures of `shape` need, in the order of use.
 
+    Edits on a template need the chains of edited tokens and, for what its state does not bring, the
+    dense ones; both without references too: so this machine is timed before a template streams in.
     Raises RequestError where the model cannot draw that shape.
     """
     shapes = _Shapes.of(family, shape)
     components = _Components.of(family)
+    chains = [
+        *(chain_specs(components.denoiser, sparse) for sparse in shapes.sparse),
+        *(components.denoiser.specs(dense) for dense in shapes.dense),
+    ]
     return [
         components.text_encoder.spec_of(shapes.text),
         *(components.encoder.spec_of(pixels) for pixels in shapes.encoded),
-        *components.denoiser.specs(shapes.denoiser).all,
+        *(spec for chain in chains for spec in chain.all),
         components.decoder.spec_of(shapes.latents),
     ]
-
-
-def preload(family: Flux2Family, shape: PictureShape) -> None:
-    """Load, and compile if need be, every program that pictures of `shape` need."""
-    shapes = _Shapes.of(family, shape)
-    components = _Components.of(family)
-    # All at once first: one compiling process serves them all.
-    components.denoiser.library.ensure(picture_specs(family, shape))
-    components.text_encoder.program(shapes.text)
-    for pixels in shapes.encoded:
-        components.encoder.program(pixels)
-    components.denoiser.chain(shapes.denoiser)
-    components.decoder.program(shapes.latents)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +61,8 @@ class _Shapes:
 
     text: Mapping[str, tuple[int, ...]]
     encoded: tuple[Mapping[str, tuple[int, ...]], ...]
-    denoiser: DenoiserShape
+    sparse: tuple[SparseShape, ...]
+    dense: tuple[DenoiserShape, ...]
     latents: Mapping[str, tuple[int, ...]]
 
     @classmethod
@@ -81,16 +77,51 @@ class _Shapes:
         rows, columns = height // side, width // side
         references = [_grid(size, side) for size in shape.reference_sizes]
         encoded = [(rows, columns)] * shape.is_edit + references
+        sparse, dense = _denoiser_shapes(
+            shape.num_edited_tokens,
+            num_drawn_tokens=rows * columns,
+            num_reference_tokens=sum(y * x for y, x in references),
+            num_text_tokens=length,
+        )
         return cls(
             text={"input_ids": (1, length), "attention_mask": (1, length)},
             encoded=tuple({"pixels": (1, 3, y * side, x * side)} for y, x in encoded),
-            denoiser=denoiser_shape(
-                num_drawn_tokens=rows * columns,
-                num_reference_tokens=sum(y * x for y, x in references),
-                num_text_tokens=length,
-            ),
+            sparse=sparse,
+            dense=dense,
             latents={"latents": (1, family.config.token_channels, rows, columns)},
         )
+
+
+def _denoiser_shapes(
+    num_edited_tokens: int | None,
+    *,
+    num_drawn_tokens: int,
+    num_reference_tokens: int,
+    num_text_tokens: int,
+) -> tuple[tuple[SparseShape, ...], tuple[DenoiserShape, ...]]:
+    """Return the shapes of edits on a template, none without one, and those of dense steps."""
+    if num_edited_tokens is None:
+        dense = denoiser_shape(
+            num_drawn_tokens=num_drawn_tokens,
+            num_reference_tokens=num_reference_tokens,
+            num_text_tokens=num_text_tokens,
+        )
+        return (), (dense,)
+    if not 1 <= num_edited_tokens <= num_drawn_tokens:
+        raise RequestError(
+            f"num_edited_tokens must be in 1..{num_drawn_tokens}, the tokens of the picture, got "
+            f"{num_edited_tokens}; pass how many the template leaves to edits"
+        )
+    sparse = tuple(
+        sparse_shape(
+            num_drawn_tokens=num_drawn_tokens,
+            num_edited_tokens=num_edited_tokens,
+            num_reference_tokens=count,
+            num_text_tokens=num_text_tokens,
+        )
+        for count in dict.fromkeys((0, num_reference_tokens))
+    )
+    return sparse, tuple(one.dense for one in sparse)
 
 
 def _grid(size: tuple[int, int], side: int) -> tuple[int, int]:

@@ -21,6 +21,7 @@ from intonaco.backends.spec import Precision
 from intonaco.families.base import NamedTensors
 from intonaco.families.checkpoint import Checkpoint, read_json
 from intonaco.families.flux2 import Flux2Family, count_drawn_tokens
+from intonaco.families.flux2_denoiser_specs import DenoiserSpecs, denoiser_specs
 from intonaco.families.flux2_settings import (
     component_folders,
     flux2_config,
@@ -30,10 +31,8 @@ from intonaco.families.flux2_settings import (
 )
 from intonaco.families.flux2_shapes import DenoiserShape, denoiser_shape
 from intonaco.families.flux2_specs import (
-    DenoiserSpecs,
     activation_dtype,
     decoder_spec,
-    denoiser_specs,
     encoder_spec,
     text_encoder_spec,
 )
@@ -220,7 +219,7 @@ def load_flux2_programs(
 ) -> Flux2Family:
     """Return the family on programs. Weights are presharded at the first use of a checkpoint.
 
-    Programs load when a shape is first asked for; `flux2_needs` asks ahead of the first request.
+    Programs load when a shape is first asked for; `flux2_needs` names them ahead of the first request.
     Raises ArtifactDamagedError when presharded weights are damaged.
     """
 

@@ -18,8 +18,9 @@ from torch import Tensor
 from intonaco.backends.base import Program, torch_dtype
 from intonaco.families.base import NamedTensors
 from intonaco.families.flux2 import count_drawn_tokens
+from intonaco.families.flux2_denoiser_specs import DenoiserSpecs
 from intonaco.families.flux2_programs import ProgramDenoiser, pad_image_tokens
-from intonaco.families.flux2_specs import DenoiserSpecs, activation_dtype
+from intonaco.families.flux2_specs import activation_dtype
 from intonaco.families.flux2_state_rotary import rotate_rows, row_turns
 from intonaco.families.flux2_state_specs import (
     SparseShape,

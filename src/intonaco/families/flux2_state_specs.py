@@ -16,13 +16,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from intonaco.backends.spec import Precision, ProgramSpec, TensorSpec
-from intonaco.families.flux2_shapes import DenoiserShape, denoiser_shape
-from intonaco.families.flux2_specs import (
+from intonaco.families.flux2_denoiser_specs import (
     DenoiserSpecs,
-    activation_dtype,
     default_group_size,
     denoiser_specs,
 )
+from intonaco.families.flux2_shapes import DenoiserShape, denoiser_shape
+from intonaco.families.flux2_specs import activation_dtype
 from intonaco.programs.groups import GroupSpec, value
 from intonaco.programs.presharding import Header
 
@@ -105,7 +105,7 @@ def sparse_specs(
 ) -> DenoiserSpecs:
     """Return the programs of an edit; `group_size` None bounds it by `MAX_BLOCKS_PER_CALL`."""
     if group_size is None:
-        group_size = min(default_group_size(config, shape.queries), MAX_BLOCKS_PER_CALL)
+        group_size = min(default_group_size(config, shape.queries, precision), MAX_BLOCKS_PER_CALL)
     dense = denoiser_specs(
         config, header, shape.queries, precision=precision, group_size=group_size
     )

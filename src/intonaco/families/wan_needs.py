@@ -17,9 +17,10 @@ def film_specs(family: WanFamily, shape: PictureShape) -> list[ProgramSpec]:
 
     Raises RequestError where the model cannot draw that shape.
     """
-    if shape.reference_sizes or shape.is_edit:
+    if shape.reference_sizes or shape.is_edit or shape.num_edited_tokens is not None:
         raise RequestError(
-            f"reference sizes and edits are not for {family.name}; it draws films from words alone"
+            f"reference sizes, edits and templates are not for {family.name}; it draws films from "
+            "words alone"
         )
     width, height = shape.size
     family.check(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 import uuid
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -19,7 +20,12 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from intonaco.errors import ArtifactDamagedError, ArtifactMissingError, FingerprintError
+from intonaco.errors import (
+    ArtifactDamagedError,
+    ArtifactMissingError,
+    FingerprintError,
+    SaveError,
+)
 from intonaco.programs.manifest import (
     MANIFEST_NAME,
     Manifest,
@@ -131,21 +137,37 @@ class ArtifactStore:
         """Check every artifact against its checksums, and return what was found."""
         return [self._verdict(folder) for folder in self._folders()]
 
-    def remove(self, digest: str) -> int:
-        """Remove one artifact and return the bytes freed. Readers that have it loaded keep it."""
-        folder = self.root / digest
-        num_bytes = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-        # Renamed first: a folder that is half removed must not look like an artifact.
+    def remove(self, digest: str) -> int | None:
+        """Remove one artifact and return the bytes freed; None where another process was quicker.
+
+        Readers that have it loaded keep it.
+        """
         with self.scratch() as scratch:
-            folder.rename(scratch / digest)
-        return num_bytes
+            removed = scratch / digest
+            try:
+                # Renamed first: a folder that is half removed must not look like an artifact.
+                (self.root / digest).rename(removed)
+            except FileNotFoundError:
+                return None
+            return sum(path.stat().st_size for path in removed.rglob("*") if path.is_file())
+
+    def remove_damaged(self, digest: str) -> int | None:
+        """Remove one artifact if it is damaged; return the bytes freed, or None where it is not.
+
+        Looked at again under its lock, as another process may have compiled it anew meanwhile. One that
+        is being compiled is left to who does it.
+        """
+        with self.lock(digest) as lock:
+            try:
+                lock.acquire(timeout=0)
+            except Timeout:
+                return None
+            return self.remove(digest) if self._verdict(self.root / digest).problem else None
 
     @contextmanager
     def lock(self, digest: str) -> Generator[FileLock]:
-        """Yield the cross-process lock of one digest, not yet acquired."""
-        folder = self.root / ".locks"
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / f"{digest}.lock")
+        """Yield the cross-process lock of one digest, not yet acquired. Raises `SaveError`."""
+        lock = FileLock(self._folder_to_write(".locks") / f"{digest}.lock")
         try:
             yield lock
         finally:
@@ -153,9 +175,11 @@ class ArtifactStore:
 
     @contextmanager
     def scratch(self) -> Generator[Path]:
-        """Yield an own folder on the store's file system; removed at the end, or by a later `sweep`."""
-        parent = self.root / ".scratch"
-        parent.mkdir(parents=True, exist_ok=True)
+        """Yield an own folder on the store's file system; removed at the end, or by a later `sweep`.
+
+        Raises `SaveError` where the store cannot be written.
+        """
+        parent = self._folder_to_write(".scratch")
         self.sweep()
         name = uuid.uuid4().hex
         lock_path = parent / f"{name}.lock"
@@ -181,6 +205,19 @@ class ArtifactStore:
             except Timeout:
                 continue
         return num_removed
+
+    def _folder_to_write(self, name: str) -> Path:
+        """Return a folder of the store, made if it is not there, after a look whether files can be."""
+        folder = self.root / name
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                return folder
+        except OSError as error:
+            raise SaveError(
+                f"the store of programs must be a folder that can be written, {self.root} is not: "
+                f"{error.strerror}; choose another with --store or $INTONACO_STORE"
+            ) from error
 
     def _find_without_compiler(self, key: ProgramKey) -> Manifest | None:
         if key.fingerprint.get(COMPILER_FIELD, "?"):

@@ -241,6 +241,17 @@ def open_template(path: Path) -> Template:
     return Catalog(path.parent).open(path.name)
 
 
+def open_templates(path: Path) -> list[Template]:
+    """Return all templates of the catalog at `path`, by title, or the one that is there.
+
+    Raises TemplateMissingError or ManifestError.
+    """
+    if not (path / CATALOG_NAME).is_file():
+        return [open_template(path)]
+    catalog = Catalog(path)
+    return [catalog.open(entry.template_id) for entry in catalog.entries()]
+
+
 def check_template(template: Template) -> list[str]:
     """Return what is wrong with the files of a template, one line each; empty if it is whole."""
     problems: list[str] = []

@@ -2,8 +2,8 @@
 
 import pytest
 
+from intonaco.families.flux2_denoiser_specs import default_group_size
 from intonaco.families.flux2_shapes import DenoiserShape, denoiser_shape
-from intonaco.families.flux2_specs import default_group_size
 from intonaco.programs.groups import ASSUMED_FLOPS_PER_S, MAX_CALL_S, blocks_per_call, split_blocks
 
 SHIPPED = {"num_attention_heads": 4, "attention_head_dim": 64, "mlp_ratio": 3.0}

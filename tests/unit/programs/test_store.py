@@ -11,6 +11,7 @@ from intonaco.errors import (
     ArtifactMissingError,
     BackendUnavailableError,
     FingerprintError,
+    SaveError,
 )
 from intonaco.programs.compiler import ensure_programs
 from intonaco.programs.manifest import MANIFEST_NAME, read_manifest
@@ -131,6 +132,48 @@ def test_a_removed_program_is_gone_and_its_bytes_are_counted(store):
     key = publish(store, affine_spec())
     num_bytes = store.remove(key.digest)
     assert (store.find(key), num_bytes > 6) == (None, True)
+
+
+def test_a_program_that_another_process_removed_is_no_error(store):
+    key = publish(store, affine_spec())
+    store.remove(key.digest)
+    assert store.remove(key.digest) is None
+
+
+def test_a_damaged_program_is_removed(store):
+    key = publish(store, affine_spec())
+    (store.root / key.digest / "program.bin").write_bytes(b"x")
+    assert store.remove_damaged(key.digest) > 0
+    assert store.find(key) is None
+
+
+def test_a_program_that_was_compiled_anew_since_it_was_found_damaged_stays(store):
+    key = publish(store, affine_spec())
+    assert store.remove_damaged(key.digest) is None
+    assert store.find(key) is not None
+
+
+def test_a_damaged_program_that_is_being_compiled_is_left_alone(store):
+    key = publish(store, affine_spec())
+    (store.root / key.digest / "program.bin").write_bytes(b"x")
+    with store.lock(key.digest) as lock:
+        lock.acquire()
+        thread = threading.Thread(target=lambda: removed.append(store.remove_damaged(key.digest)))
+        removed = []
+        thread.start()
+        thread.join()
+    assert removed == [None]
+    assert (store.root / key.digest).is_dir()
+
+
+@pytest.mark.parametrize("write", [lambda store: store.lock("any"), lambda store: store.scratch()])
+def test_a_store_that_cannot_be_written_says_what_would_work(tmp_path, write):
+    (tmp_path / "file").write_text("in its place")
+    with (
+        pytest.raises(SaveError, match=r"must be a folder that can be written, .*file is not: "),
+        write(ArtifactStore(tmp_path / "file")),
+    ):
+        pass
 
 
 def test_scratch_of_a_process_that_is_gone_is_swept(store):
