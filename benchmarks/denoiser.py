@@ -196,7 +196,10 @@ def run_threads(bench: Bench, num_threads: int, options: argparse.Namespace) -> 
     if not options.no_torch_compile:
         calls["torch.compile float32"] = bench.torch_compiled()
     if util.find_spec("openvino") is not None:
-        calls |= {f"openvino {name}": bench.program("openvino", name) for name in PRECISIONS[:3]}
+        served = [
+            name for name in PRECISIONS if not make_backend("openvino").supports_precision(name)
+        ]
+        calls |= {f"openvino {name}": bench.program("openvino", name) for name in served}
     ms = measure(calls, bench.repeats)
     for name, value in ms.items():
         print(f"  {num_threads} thread(s)  {name:<24} {value:9.2f} ms", flush=True)

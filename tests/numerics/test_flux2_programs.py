@@ -14,7 +14,7 @@ from PIL import Image
 from intonaco.backends.registry import make_backend
 from intonaco.errors import GenerationCancelled, UnsupportedError
 from intonaco.families.checkpoint import read_checkpoint
-from intonaco.families.flux2_needs import picture_specs, preload
+from intonaco.families.flux2_needs import picture_specs
 from intonaco.families.flux2_programs import load_flux2_programs
 from intonaco.families.flux2_shapes import denoiser_shape
 from intonaco.families.picture_shape import PictureShape
@@ -152,6 +152,17 @@ def test_a_family_without_programs_is_refused(tiny_flux2_folder, store):
         load_family_on_programs(checkpoint, library, precision="float32", device=CPU)
 
 
+def test_a_device_that_has_no_programs_is_refused(tiny_flux2_folder, store):
+    library = ProgramLibrary(store=store, backend=make_backend("inductor"))
+    with pytest.raises(UnsupportedError, match=r"device must be 'cpu' on programs.*got 'meta'"):
+        load_family_on_programs(
+            read_checkpoint(tiny_flux2_folder),
+            library,
+            precision="float32",
+            device=torch.device("meta"),
+        )
+
+
 def test_one_reference_and_two_of_the_same_total_length_share_a_program(tiny_flux2_folder, store):
     family = load(tiny_flux2_folder, store)
     denoisers = []
@@ -172,7 +183,8 @@ def test_groups_of_one_kind_share_a_program(tiny_flux2_folder, store):
 def compiled(tiny_flux2_folder, store):
     """The whole model on AOTInductor, one block per group: seven programs, compiled once."""
     family = load(tiny_flux2_folder, store, backend="inductor")
-    preload(family, PictureShape(size=(64, 64)))
+    # All at once: one compiling process serves them all.
+    family.denoiser.library.ensure(picture_specs(family, PictureShape(size=(64, 64))))
     return family
 
 
@@ -194,7 +206,6 @@ def test_compiled_programs_draw_the_eager_picture_within_a_bound(compiled, eager
 
 def test_a_restart_compiles_nothing(compiled, tiny_flux2_folder, store):
     family = load(tiny_flux2_folder, store, backend="inductor", may_compile=False)
-    preload(family, PictureShape(size=(64, 64)))
     actual, expected = (generate(one, make_request(num_steps=1)) for one in (family, compiled))
     assert torch.equal(actual.latents, expected.latents)
 

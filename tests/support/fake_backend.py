@@ -28,3 +28,6 @@ class FakeBackend:
 
     def supports(self, spec) -> tuple[str, ...]:
         return ()
+
+    def supports_precision(self, precision) -> tuple[str, ...]:
+        return ()

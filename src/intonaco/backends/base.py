@@ -15,7 +15,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from intonaco.backends.spec import ProgramSpec, TensorSpec
+from intonaco.backends.spec import Precision, ProgramSpec, TensorSpec
 from intonaco.errors import CompileError, ProgramBindError, ProgramCallError, ProgramStateError
 
 ModuleBuilder = Callable[[], nn.Module]
@@ -78,6 +78,13 @@ class Backend(Protocol):
 
     def supports(self, spec: ProgramSpec) -> tuple[str, ...]:
         """Return every reason why `spec` cannot be compiled here; empty means that it can."""
+        ...
+
+    def supports_precision(self, precision: Precision) -> tuple[str, ...]:
+        """Return every reason why no program of `precision` should run here; `supports` has them too.
+
+        Asked before a model's weights are written down in that precision.
+        """
         ...
 
     def compile(self, spec: ProgramSpec, build: ModuleBuilder, folder: Path) -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from intonaco.backends.base import Availability, CheckedProgram, ModuleBuilder, Program
-from intonaco.backends.spec import ProgramSpec
+from intonaco.backends.spec import Precision, ProgramSpec
 
 
 class EagerBackend:
@@ -34,6 +34,10 @@ class EagerBackend:
         """Return every reason why `spec` cannot run here."""
         if spec.device == "cuda" and not torch.cuda.is_available():
             return ("device='cuda' needs a CUDA build of torch and a GPU; choose device='cpu'",)
+        return ()
+
+    def supports_precision(self, precision: Precision) -> tuple[str, ...]:
+        """Return nothing: torch computes in every precision."""
         return ()
 
     def compile(self, spec: ProgramSpec, build: ModuleBuilder, folder: Path) -> None:

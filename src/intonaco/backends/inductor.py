@@ -31,7 +31,7 @@ from intonaco.backends.base import (
     example_inputs,
 )
 from intonaco.backends.machine import instruction_set
-from intonaco.backends.spec import ProgramSpec
+from intonaco.backends.spec import Precision, ProgramSpec
 from intonaco.errors import ArtifactDamagedError
 
 ALIGNMENT_BYTES = 64
@@ -94,6 +94,10 @@ class InductorBackend:
         if not spec.outputs:
             reasons.append("a program needs at least one output")
         return tuple(reasons)
+
+    def supports_precision(self, precision: Precision) -> tuple[str, ...]:
+        """Return nothing: torch computes in every precision."""
+        return ()
 
     def compile(self, spec: ProgramSpec, build: ModuleBuilder, folder: Path) -> None:
         """Write `program.pt2`. Memory of the weights is reserved but never touched.

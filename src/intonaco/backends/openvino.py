@@ -26,10 +26,12 @@ from intonaco.backends.base import (
     torch_dtype,
 )
 from intonaco.backends.machine import instruction_set
-from intonaco.backends.spec import ProgramSpec
+from intonaco.backends.spec import Precision, ProgramSpec
 from intonaco.errors import ArtifactDamagedError
 
 GRAPH_NAME = "program.xml"
+# What OpenVINO itself reports is no help: it claims bfloat16 on processors where it has reference code only.
+BFLOAT16_FLAGS = frozenset({"avx512_bf16", "amx_bf16"})
 REMEDY = "install it with: pip install 'intonaco[openvino]'"
 
 
@@ -38,6 +40,10 @@ class OpenVinoBackend:
 
     name = "openvino"
     is_compiled = True
+
+    def __init__(self, instructions: str | None = None) -> None:
+        """`instructions` are those of the processor, as `instruction_set` words them; None = read them."""
+        self._instructions = instruction_set() if instructions is None else instructions
 
     def probe(self) -> Availability:
         """Say whether the openvino distribution is installed."""
@@ -55,7 +61,7 @@ class OpenVinoBackend:
             "backend": self.name,
             "torch": torch.__version__,
             "openvino": metadata.version("openvino"),
-            "instruction_set": instruction_set(),
+            "instruction_set": self._instructions,
         }
 
     def supports(self, spec: ProgramSpec) -> tuple[str, ...]:
@@ -66,8 +72,7 @@ class OpenVinoBackend:
         if spec.state:
             names = ", ".join(item.name for item in spec.state)
             reasons.append(f"state ({names}) cannot be updated in a graph; choose inductor")
-        if spec.precision == "w8a8":
-            reasons.append("products of bytes have no form in a graph; choose inductor")
+        reasons += self.supports_precision(spec.precision)
         reasons += [
             f"a program that needs {need.replace('_', ' ')} cannot become a graph; {remedy}"
             for need, remedy in (
@@ -77,6 +82,21 @@ class OpenVinoBackend:
             if need in spec.needs
         ]
         return tuple(reasons)
+
+    def supports_precision(self, precision: Precision) -> tuple[str, ...]:
+        """Return every reason why nothing in `precision` should run on this processor."""
+        if precision == "w8a8":
+            return (
+                "dtype='w8a8' has products of bytes, which have no form in a graph; choose inductor",
+            )
+        if precision == "float32" or not BFLOAT16_FLAGS.isdisjoint(self._instructions.split()):
+            return ()
+        return (
+            f"dtype={precision!r} multiplies bfloat16, which needs a processor with "
+            f"{' or '.join(sorted(BFLOAT16_FLAGS))}, and this one has none of them: openvino would run "
+            "reference code, ten and more times slower than float32; choose dtype='float32', or "
+            "dtype='w8a8' on inductor",
+        )
 
     def compile(self, spec: ProgramSpec, build: ModuleBuilder, folder: Path) -> None:
         """Write `program.xml` and its constants, without the weights. Raises `CompileError`."""

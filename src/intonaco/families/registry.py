@@ -10,6 +10,7 @@ from intonaco.errors import UnsupportedError
 from intonaco.families.base import Family
 from intonaco.families.checkpoint import Checkpoint
 from intonaco.families.picture_shape import PictureShape
+from intonaco.programs.compiler import check_precision
 from intonaco.programs.library import ProgramLibrary
 
 
@@ -87,13 +88,23 @@ def load_family_on_programs(
     precision: Precision,
     device: torch.device,
 ) -> Family:
-    """Load `checkpoint` on compiled programs; UnsupportedError if its family has none yet."""
+    """Load `checkpoint` on compiled programs.
+
+    Raises UnsupportedError if its family has none yet or `device` is not the host, and
+    UnsupportedProgramError if the backend has none of that precision here; nothing was written.
+    """
     loader = PROGRAM_LOADERS.get(checkpoint.class_name)
     if loader is None:
         raise UnsupportedError(
             f"{checkpoint.folder} is a {checkpoint.class_name}, which has no programs here; use "
             f"backend='eager', or one of {', '.join(sorted(PROGRAM_LOADERS))}"
         )
+    if device.type != "cpu":
+        raise UnsupportedError(
+            f"device must be 'cpu' on programs, which are compiled for the host only, got {str(device)!r}; "
+            "use it, or backend='eager'"
+        )
+    check_precision(library.backend, precision)
     return loader(checkpoint, library, precision, device)
 
 

@@ -6,13 +6,9 @@ a scratch folder of its own; nothing it leaves behind can be taken for an artifa
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Generator, Iterable
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,20 +17,19 @@ from typing import Literal
 from filelock import Timeout
 
 from intonaco.backends.base import Backend
-from intonaco.backends.spec import ProgramSpec
+from intonaco.backends.spec import Precision, ProgramSpec
 from intonaco.errors import (
     ArtifactDamagedError,
     BackendUnavailableError,
-    CompileError,
     UnsupportedProgramError,
 )
+from intonaco.programs.compile_process import CompileProcess, started_process
 from intonaco.programs.manifest import Manifest, record_files, write_manifest
 from intonaco.programs.spec import ProgramKey, make_key
 from intonaco.programs.store import ArtifactStore
-from intonaco.programs.worker import CompileReply, CompileRequest
+from intonaco.programs.worker import CompileRequest
 
 Phase = Literal["found", "waiting", "damaged", "compiling", "compiled"]
-LOG_TAIL_BYTES = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,11 +62,13 @@ def ensure_programs(
     compiled; `FingerprintError` or `ArtifactMissingError` when `may_compile` is false;
     `BackendUnavailableError` without a compiler; `CompileError`.
     """
+    specs = list(specs)
+    # Also where nothing may compile: "run 'intonaco compile'" would be no help.
+    check_supported(backend, specs)
     fingerprint = backend.fingerprint()
     keys = [make_key(spec, fingerprint) for spec in specs]
     if not may_compile:
         return [store.require(key) for key in keys]
-    check_supported(backend, [key.spec for key in keys])
     distinct = {key.digest: key for key in keys}
     folders: dict[str, Path] = {}
     with _Compiler(store, backend) as compiler:
@@ -83,11 +80,22 @@ def ensure_programs(
 
 def check_supported(backend: Backend, specs: Iterable[ProgramSpec]) -> None:
     """Raise `UnsupportedProgramError` with the reasons of every spec, unless there are none."""
-    reasons = [f"{spec.component}: {reason}" for spec in specs for reason in backend.supports(spec)]
-    if reasons:
+    components: dict[str, dict[str, None]] = {}
+    for spec in specs:
+        for reason in backend.supports(spec):
+            components.setdefault(reason, {})[spec.component] = None
+    if components:
+        reasons = (f"{', '.join(names)}: {reason}" for reason, names in components.items())
         raise UnsupportedProgramError(
-            f"backend {backend.name!r} cannot compile: {'; '.join(dict.fromkeys(reasons))}"
+            f"backend {backend.name!r} cannot compile {'; '.join(reasons)}"
         )
+
+
+def check_precision(backend: Backend, precision: Precision) -> None:
+    """Raise `UnsupportedProgramError` with every reason why `backend` should not run `precision` here."""
+    reasons = backend.supports_precision(precision)
+    if reasons:
+        raise UnsupportedProgramError(f"backend {backend.name!r}: {'; '.join(reasons)}")
 
 
 _Report = Callable[[Phase, float, str], None]
@@ -161,13 +169,13 @@ def _find_or_discard(store: ArtifactStore, key: ProgramKey, report: _Report) -> 
 
 
 class _Compiler:
-    """A worker process and its scratch folder; started at the first program, ended with the block."""
+    """Compiles in a process that is started at the first program, and ended with the block."""
 
     def __init__(self, store: ArtifactStore, backend: Backend) -> None:
         self._store = store
         self._backend = backend
         self._stack = ExitStack()
-        self._worker: _Worker | None = None
+        self._process: CompileProcess | None = None
 
     def __enter__(self) -> _Compiler:
         return self
@@ -177,13 +185,13 @@ class _Compiler:
 
     def compile(self, key: ProgramKey) -> Manifest:
         """Compile and publish one program; return its manifest. The caller holds its lock."""
-        if self._worker is None:
+        if self._process is None:
             _require_compiler(self._backend)
-            self._worker = self._stack.enter_context(_started_worker(self._store))
+            self._process = self._stack.enter_context(started_process(self._store))
         started = time.monotonic()
-        folder = self._worker.scratch / key.digest
+        folder = self._process.scratch / key.digest
         folder.mkdir()
-        self._worker.compile(
+        self._process.compile(
             CompileRequest(spec=key.spec, backend=self._backend.name, folder=folder)
         )
         manifest = Manifest(
@@ -205,84 +213,3 @@ def _require_compiler(backend: Backend) -> None:
             f"backend {backend.name!r} cannot compile here: {availability.reason}; "
             f"{availability.remedy}"
         )
-
-
-@contextmanager
-def _started_worker(store: ArtifactStore) -> Generator[_Worker]:
-    with store.scratch() as scratch:
-        log_path = scratch / "compile.log"
-        with log_path.open("wb") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "intonaco.programs.worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env=_worker_environment(scratch),
-                text=True,
-                start_new_session=True,
-            )
-        worker = _Worker(process, scratch, log_path)
-        try:
-            yield worker
-        finally:
-            worker.end()
-
-
-def _worker_environment(scratch: Path) -> dict[str, str]:
-    """Return this environment, with every cache and temporary file of the compiler in `scratch`."""
-    temporary = scratch / "tmp"
-    temporary.mkdir()
-    return {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-        "TMPDIR": str(temporary),
-        "TORCHINDUCTOR_CACHE_DIR": str(scratch / "inductor"),
-        "TORCHINDUCTOR_COMPILE_THREADS": "1",
-    }
-
-
-class _Worker:
-    """A running worker process, seen from the parent."""
-
-    def __init__(self, process: subprocess.Popen[str], scratch: Path, log_path: Path) -> None:
-        self.scratch = scratch
-        self._process = process
-        self._log_path = log_path
-        self._is_busy = False
-
-    def compile(self, request: CompileRequest) -> None:
-        """Send one request and wait. Raises `CompileError` when it fails or the process ends."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._is_busy = True
-        try:
-            self._process.stdin.write(request.model_dump_json() + "\n")
-            self._process.stdin.flush()
-            line = self._process.stdout.readline()
-        except BrokenPipeError:
-            line = ""
-        component = request.spec.component
-        if not line:
-            raise CompileError(
-                f"program {component!r}: the compiling process ended with "
-                f"{self._process.wait()}; its last words: {self._last_words()}"
-            )
-        self._is_busy = False
-        reply = CompileReply.model_validate_json(line)
-        if reply.error:
-            raise CompileError(f"program {component!r} does not compile: {reply.error}")
-
-    def _last_words(self) -> str:
-        text = self._log_path.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace").strip()
-        return text.splitlines()[-1] if text else "none"
-
-    def end(self) -> None:
-        """End the process: politely when it waits, with all that it started when it works."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        if self._is_busy and self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
-        with suppress(BrokenPipeError):
-            self._process.stdin.close()
-        self._process.wait()
-        self._process.stdout.close()
