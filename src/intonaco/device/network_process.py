@@ -25,7 +25,7 @@ from intonaco.errors import (
     StoreError,
     StoreLostError,
 )
-from intonaco.streaming.client import StreamClient, StreamFiles
+from intonaco.streaming.client import StreamClient
 from intonaco.streaming.controller import StreamController
 from intonaco.streaming.failures import Failed
 from intonaco.streaming.late import Borrow, Run
@@ -52,6 +52,7 @@ from intonaco.streaming.shaped import ShapedStore
 from intonaco.streaming.shared_files import CheckedFile, Layout, Lengths, map_shared, whole_files
 from intonaco.streaming.store import Connection as StoreConnection
 from intonaco.streaming.store import Store, open_store
+from intonaco.streaming.stream_files import StreamFiles
 from intonaco.streaming.traces import Trace
 from intonaco.template.manifest import (
     MANIFEST_NAME,

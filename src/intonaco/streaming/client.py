@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from intonaco.errors import (
@@ -21,12 +21,13 @@ from intonaco.errors import (
     StoreTrustError,
 )
 from intonaco.streaming.controller import StreamController
-from intonaco.streaming.late import Borrow, GiveUp, GoDense, Run, Start, Wait
-from intonaco.streaming.protocol import Started, StartWord
+from intonaco.streaming.late import Borrow, GiveUp, Run, Wait
+from intonaco.streaming.protocol import Started
 from intonaco.streaming.rate import MIN_BYTES_PER_S
 from intonaco.streaming.requests import Abandon, Fetch, FileRange, Finished
-from intonaco.streaming.shared_files import CheckedFile
-from intonaco.streaming.store import Connection, Piece, RangeRequest, Store
+from intonaco.streaming.starts import answer, start_without_link
+from intonaco.streaming.store import Connection, Piece, Store
+from intonaco.streaming.stream_files import StreamFiles
 
 FIRST_RETRY_S = 0.05
 LONGEST_RETRY_S = 1.0
@@ -39,39 +40,6 @@ DRAIN_S = 0.02
 MAX_TROUBLES = 100
 MAX_DAMAGES_PER_FILE = 1
 MAX_REFUSALS = 3
-WORDS: dict[type[Start], StartWord] = {
-    Run: "run",
-    Borrow: "borrow",
-    GoDense: "dense",
-    GiveUp: "give-up",
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamFiles:
-    """The progressive files of a template as they fill up.
-
-    Attributes:
-        folder: of the template below the store's URL, "" for none.
-        coefficients: [step][group].
-        tags: entity tags by file name, as the server gave them first.
-    """
-
-    folder: str
-    bases: tuple[CheckedFile, ...]
-    coefficients: tuple[tuple[CheckedFile, ...], ...]
-    tags: dict[str, str] = field(default_factory=dict[str, str])
-
-    def of(self, part: FileRange) -> CheckedFile:
-        if part.step is None:
-            return self.bases[part.group]
-        return self.coefficients[part.step][part.group]
-
-    def path(self, file: CheckedFile) -> str:
-        return f"{self.folder}/{file.record.name}" if self.folder else file.record.name
-
-    def all(self) -> list[CheckedFile]:
-        return [*self.bases, *(file for row in self.coefficients for file in row)]
 
 
 class StreamClient:
@@ -102,13 +70,12 @@ class StreamClient:
         self._heard = heard
         self._clock = clock
         self._due: deque[FileRange] = deque()
-        # Per shard, the end of all that was ever asked for it, by file.
-        self._asked: dict[int, dict[str, int]] = {}
         self._num_refusals = 0
         self._damages: dict[str, int] = {}
         self._changed = asyncio.Event()
         self._retry_s = FIRST_RETRY_S
-        self._restore()
+        # What the device holds from earlier edits.
+        files.restore(controller.holdings)
 
     async def run(self) -> None:
         """Fetch until the controller wants nothing more, or the link is given up."""
@@ -136,15 +103,15 @@ class StreamClient:
             if self._is_closed:
                 start = GiveUp()
                 break
-            if self.is_lost and self._is_boundary(shard):
+            without = start_without_link(self.controller.plan, shard) if self.is_lost else None
+            if without is not None:
                 # Nothing will come: what waiting may be weighed against is no question any more.
-                can_run_dense = self.controller.plan.dense_step_s is not None
-                start = GoDense() if can_run_dense else GiveUp()
+                start = without
                 break
             await self._wait(start.at_most_s)
         if isinstance(start, Run | Borrow):
             self._wake()
-        return self._answer(shard, start)
+        return answer(shard, start, table=self.controller.plan.table, files=self._files)
 
     def fail(self, error: BaseException) -> None:
         """The loop ended by a fault of ours: no shard shall wait for it."""
@@ -154,46 +121,6 @@ class StreamClient:
         """Answer whoever waits for a start: the edit is over."""
         self._is_closed = True
         self._wake()
-
-    def _answer(self, shard: int, start: Start) -> Started:
-        rows = self.controller.plan.table.shards[shard]
-        floor = rows.levels[rows.floor]
-        is_running = isinstance(start, Run)
-        return Started(
-            shard=shard,
-            word=WORDS[type(start)],
-            level=start.level if isinstance(start, Run) else None,
-            coefficient_bytes=(
-                self._files.coefficients[rows.step][rows.group].num_verified_bytes
-                if is_running
-                else 0
-            ),
-            basis_bytes=self._files.bases[rows.group].num_verified_bytes if is_running else 0,
-            coefficient_floor_bytes=floor.coefficient_bytes,
-            basis_floor_bytes=floor.basis_bytes,
-            is_cut=isinstance(start, Run) and (start.is_below_floor or self._is_cut(shard)),
-        )
-
-    def _is_cut(self, shard: int) -> bool:
-        """Return whether something that was asked for this shard is not here, lost or late."""
-        here = {file.record.name: file.num_verified_bytes for file in self._files.all()}
-        return any(here[name] < stop for name, stop in self._asked.get(shard, {}).items())
-
-    def _is_boundary(self, shard: int) -> bool:
-        """Return whether a dense run may begin here: with a step, or in the first one."""
-        rows = self.controller.plan.table.shards[shard]
-        is_first_step = rows.step == 0
-        has_other_way = self.controller.plan.dense_step_s is not None
-        return is_first_step or (rows.group == 0 and has_other_way)
-
-    def _restore(self) -> None:
-        """Tell the controller what the device holds from earlier edits."""
-        self.controller.holdings.restore(
-            coefficients=[
-                file.num_verified_bytes for row in self._files.coefficients for file in row
-            ],
-            bases=[file.num_verified_bytes for file in self._files.bases],
-        )
 
     async def _connect(self) -> Connection | None:
         """Return a connection, however long that takes; None if nothing needs to be fetched."""
@@ -228,7 +155,7 @@ class StreamClient:
                 await asyncio.wait({what}, timeout=LOOK_S)
                 if not what.done() and self._clock() > grace_until:
                     self.controller.decide(self._clock())
-                    self._tell()
+                    self._heard()
         finally:
             what.cancel()
 
@@ -286,16 +213,7 @@ class StreamClient:
             if isinstance(action, Fetch):
                 for each in action.ranges:
                     self._due.append(each)
-                    file = self._files.of(each)
-                    self._asked.setdefault(action.shard, {})[file.record.name] = each.stop
-                    await connection.ask(
-                        RangeRequest(
-                            name=self._files.path(file),
-                            start=each.start,
-                            stop=each.stop,
-                            tag=self._files.tags.get(file.record.name) or None,
-                        )
-                    )
+                    await connection.ask(self._files.request(each, shard=action.shard))
             elif isinstance(action, Abandon):
                 return None
             elif isinstance(action, Finished):
@@ -361,9 +279,6 @@ class StreamClient:
     def _note(self, trouble: str) -> None:
         if len(self.troubles) < MAX_TROUBLES:
             self.troubles.append(trouble)
-        self._heard()
-
-    def _tell(self) -> None:
         self._heard()
 
     def _wake(self) -> None:

@@ -1,7 +1,8 @@
-"""Decides, during one edit, what to ask the link for and how each shard starts.
+"""Decides, during one edit, when to ask the link for more and how each shard starts.
 
-No sockets, no clocks: every method takes the time `now`, in seconds on a clock that never runs back.
-The device runtime and the simulator drive the same object:
+What is asked for is chosen in `choosing.py`. No sockets, no clocks: every method takes the time
+`now`, in seconds on a clock that never runs back. The device runtime and the simulator drive the same
+object:
 
     requested -> decide(now) until it pauses     received -> received(num_bytes, now)
     a shard's turn -> start(shard, now)          it runs -> begun(shard, now), ended(now)
@@ -9,20 +10,13 @@ The device runtime and the simulator drive the same object:
 One object serves one edit.
 """
 
-from intonaco.streaming.allocate import reachable_grade, uniform_level, urgent_floor
+from intonaco.streaming.choosing import Outlook
 from intonaco.streaming.decode_queue import DecodeQueue
-from intonaco.streaming.late import (
-    Borrow,
-    Run,
-    Situation,
-    Start,
-    decide_start,
-)
+from intonaco.streaming.late import Borrow, Run, Situation, Start, decide_start
 from intonaco.streaming.rate import RateEstimate
 from intonaco.streaming.requests import Abandon, Action, Due, Fetch, Finished, Holdings, Pause
 from intonaco.streaming.settings import EditPlan, StreamSettings
-from intonaco.streaming.slices import is_worth_asking, next_slice
-from intonaco.streaming.window import Progress, Window, need_time, need_times, transfer_window
+from intonaco.streaming.window import Progress
 
 SHORTEST_PAUSE_S = 0.001
 LONGEST_PAUSE_S = 0.05
@@ -143,9 +137,6 @@ class StreamController:
         """The running shard ended."""
         self.progress = self.progress.ended(self.plan.run_s, now)
 
-    def need_at(self, shard: int, now: float) -> float:
-        return need_time(self.progress, self.plan.run_s, shard, now)
-
     def _count_silence(self, now: float) -> None:
         """Bytes are due and none came: that is what a slower link looks like."""
         active_s = self._active_s(now)
@@ -188,8 +179,7 @@ class StreamController:
         """
         if self.settings.is_per_edit or not self._may_ask_ahead:
             return None
-        urgent = self._urgent_floor(self._windows(self._next_open, now), now)
-        return None if urgent is None else self._fetch(urgent, self._floor(urgent), now)
+        return self._outlook(now).urgent_floor()
 
     @property
     def _lead_s(self) -> float:
@@ -214,95 +204,22 @@ class StreamController:
         return fetch
 
     def _next_fetch(self, now: float) -> Fetch | None:
-        first = self._next_open
-        if self.settings.is_per_edit:
-            return self._next_of_edit(first, now)
-        windows = self._windows(first, now)
-        urgent = self._urgent_floor(windows, now)
-        if urgent is not None:
-            return self._fetch(urgent, self._floor(urgent), now)
-        budgets = self._budgets(windows, 1.0, now)
-        for shard in range(first, first + len(windows)):
-            grade = reachable_grade(self.holdings, first=shard, budgets=budgets[shard - first :])
-            level = self.plan.table.grades[grade][shard]
-            if is_worth_asking(
-                self.holdings, shard, level, smallest_bytes=self.settings.smallest_slice_bytes
-            ):
-                return self._fetch(shard, level, now)
-        return None
-
-    def _urgent_floor(self, windows: list[Window], now: float) -> int | None:
-        """Return the first floor to ask for before anything better; None if none is at risk."""
-        first = self._next_open
-        budgets = self._budgets(windows, self.settings.floor_caution, now)
-        left = self.plan.table.num_groups - first
-        if left > 0:
-            caution = self.settings.first_step_floor_caution
-            budgets_of_step = self._budgets(windows[:left], caution, now)
-            urgent = urgent_floor(self.holdings, first=first, budgets=budgets_of_step)
-            if urgent is not None:
-                return urgent
-        return urgent_floor(self.holdings, first=first, budgets=budgets)
-
-    def _budgets(self, windows: list[Window], caution: float, now: float) -> list[float]:
-        """Return the bytes that can be there for each shard at this part of the present rate."""
-        backlog_bytes = self._decoding.left_at(now) + self.holdings.due_bytes
-        return [
-            window.budget_bytes(
-                caution * self.rate.bytes_per_s,
-                decode_bytes_per_s=self.plan.decode_bytes_per_s,
-                backlog_bytes=backlog_bytes,
-            )
-            for window in windows
-        ]
-
-    def _windows(self, first: int, now: float) -> list[Window]:
-        """Return the window of each shard from `first` on."""
-        first_byte_at = self._first_byte_at(now)
-        windows: list[Window] = []
-        needs = need_times(self.progress, self.plan.run_s, first, now)
-        for shard, need_at in enumerate(needs, start=first):
-            reconstruct_s = self.plan.reconstruct_s[shard]
-            if not self.settings.has_carry_over:
-                opens_at = need_at - reconstruct_s - self.plan.run_s[shard]
-                if shard > first and first_byte_at < opens_at:
-                    break
-            transfer_s, decode_s = (
-                transfer_window(
-                    self.settings.window, need_at=need_at, now=at, reconstruct_s=reconstruct_s
-                )
-                for at in (first_byte_at, now)
-            )
-            windows.append(Window(transfer_s=transfer_s, decode_s=decode_s))
-        return windows
-
-    def _floor(self, shard: int) -> int:
-        return self.plan.table.shards[shard].floor
-
-    def _next_of_edit(self, first: int, now: float) -> Fetch | None:
+        outlook = self._outlook(now)
+        if not self.settings.is_per_edit:
+            return outlook.next_fetch()
         if self._edit_level is None:
-            self._edit_level = self._level_of_edit(now)
-        for shard in range(first, self.plan.table.num_shards):
-            level = max(self._floor(shard), self._edit_level)
-            if self.holdings.unpromised_bytes(shard, level) > 0:
-                return self._fetch(shard, level, now)
-        return None
+            self._edit_level = outlook.level_of_edit()
+        return outlook.next_of_edit(self._edit_level)
 
-    def _level_of_edit(self, now: float) -> int:
-        """Return the highest level for all shards that fits the whole edit at the present rate."""
-        table = self.plan.table
-        window_s = self.need_at(table.num_shards - 1, now) - self._first_byte_at(now)
-        return uniform_level(table, self.settings.window.gamma * self.rate.bytes_per_s * window_s)
-
-    def _fetch(self, shard: int, level: int, now: float) -> Fetch:
-        """Return the request for the next slice on the way to `level`."""
-        settings = self.settings
-        slice_bytes = None
-        if settings.slice_s is not None:
-            wanted = int(self.rate.bytes_per_s * settings.slice_s)
-            slice_bytes = max(settings.smallest_slice_bytes, wanted)
-        return Fetch(
-            shard=shard,
-            ranges=next_slice(self.holdings, shard, level, slice_bytes=slice_bytes),
-            use_by=self.need_at(shard, now),
+    def _outlook(self, now: float) -> Outlook:
+        return Outlook(
+            plan=self.plan,
+            settings=self.settings,
+            holdings=self.holdings,
+            progress=self.progress,
+            rate_bytes_per_s=self.rate.bytes_per_s,
+            first=self._next_open,
+            now=now,
+            first_byte_at=self._first_byte_at(now),
+            backlog_bytes=self._decoding.left_at(now) + self.holdings.due_bytes,
         )

@@ -2,18 +2,16 @@
 
 Requests are pipelined: the next one is sent before the last answer has ended, so no round trip is
 lost, and answers come in order. Libraries for Python send the second request only after the first
-answer, which is why the few lines of HTTP that this needs stand here. What is sent: method, path,
-host, the program's name, the range, and the entity tag that the server gave before. No cookie, no
-login, no redirect is followed, nothing of an edit is at hand here.
+answer, which is why the few lines of HTTP that this needs are ours (`http_messages.py`). No cookie,
+no login, no redirect is followed, nothing of an edit is at hand here.
 """
 
 import asyncio
 import contextlib
-import re
 import ssl
 import time
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from urllib.parse import quote, urlsplit
 
 from intonaco.errors import (
@@ -23,15 +21,12 @@ from intonaco.errors import (
     StoreLostError,
     StoreTrustError,
 )
+from intonaco.streaming.http_messages import Head, parse_head, request_text
 from intonaco.streaming.store import PIECE_BYTES, Piece, RangeRequest
+from intonaco.streaming.tls_trust import why_distrusted
 
 MAX_HEAD_BYTES = 16_384
 CONNECT_S = 5.0
-STATUS_LINE = re.compile(rb"HTTP/(1\.[01]) (\d{3})(?: |$)")
-CONTENT_RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(?:\d{1,18}|\*)")
-USER_AGENT = "intonaco"
-# OpenSSL's names for why a certificate is not accepted (X509_V_ERR_...).
-HAS_EXPIRED, IS_NOT_YET_VALID, WRONG_HOST, WRONG_ADDRESS = 10, 9, 62, 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +70,10 @@ class HttpStore:
             idle_s=idle_s,
         )
 
+    @property
+    def has_default_port(self) -> bool:
+        return self.port == (443 if self.tls else 80)
+
     async def connect(self) -> "HttpConnection":
         """Return a new connection. Errors are those of `open_streams`."""
         return HttpConnection(self, *await self.open_streams())
@@ -98,7 +97,7 @@ class HttpStore:
             ) from None
         except (OSError, UnicodeError) as error:
             if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
-                raise StoreTrustError(f"{self.url}: {_distrust(error, self.host)}") from None
+                raise StoreTrustError(f"{self.url}: {why_distrusted(error, self.host)}") from None
             raise StoreLostError(
                 f"{self.url} cannot be reached ({error}); check the URL and the network"
             ) from None
@@ -115,22 +114,6 @@ class _Open:
     was_idle: bool
     left: int = -1
     tag: str = ""
-
-
-@dataclass(slots=True)
-class _Head:
-    status: int
-    version: bytes = b"1.1"
-    headers: dict[str, str] = field(default_factory=dict[str, str])
-
-    @property
-    def ends_connection(self) -> bool:
-        word = self.headers.get("connection", "").lower()
-        return word == "close" or (self.version == b"1.0" and word != "keep-alive")
-
-    def length(self) -> int:
-        text = self.headers.get("content-length", "")
-        return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else -1
 
 
 class HttpConnection:
@@ -204,19 +187,12 @@ class HttpConnection:
 
     async def _send(self, name: str, request: RangeRequest | None) -> None:
         store = self._store
-        is_default_port = store.port == (443 if store.tls else 80)
-        host = f"[{store.host}]" if ":" in store.host else store.host
-        lines = [
-            f"GET {store.path}/{quote(name)} HTTP/1.1",
-            f"Host: {host}" if is_default_port else f"Host: {host}:{store.port}",
-            f"User-Agent: {USER_AGENT}",
-            "Accept-Encoding: identity",
-        ]
-        if request is not None:
-            lines.append(f"Range: bytes={request.start}-{request.stop - 1}")
-            if request.tag:
-                lines.append(f"If-Range: {request.tag}")
-        text = "\r\n".join([*lines, "", ""])
+        text = request_text(
+            f"{store.path}/{quote(name)}",
+            host=store.host,
+            port=None if store.has_default_port else store.port,
+            wanted=request,
+        )
         opened = _Open(
             name=name,
             request=request,
@@ -266,7 +242,7 @@ class HttpConnection:
                 "no store of templates"
             ) from None
 
-    def _check_status(self, head: _Head, current: _Open) -> None:
+    def _check_status(self, head: Head, current: _Open) -> None:
         request = current.request
         wanted = 200 if request is None else 206
         if head.status == wanted:
@@ -290,10 +266,11 @@ class HttpConnection:
             raise self._wrong(current, f"was sent on to {place!r:.200}; use that store's URL")
         raise self._wrong(current, reasons.get(head.status, f"was answered with {head.status}"))
 
-    def _check_range(self, head: _Head, current: _Open, request: RangeRequest) -> None:
-        match = CONTENT_RANGE.fullmatch(head.headers.get("content-range", ""))
-        got = None if match is None else (int(match[1]), int(match[2]) + 1)
-        if got != (request.start, request.stop) or current.left != request.stop - request.start:
+    def _check_range(self, head: Head, current: _Open, request: RangeRequest) -> None:
+        if (
+            head.content_range() != (request.start, request.stop)
+            or current.left != request.stop - request.start
+        ):
             raise self._wrong(
                 current,
                 f"came as {head.headers.get('content-range', 'no range')!r:.60}, asked for "
@@ -310,39 +287,3 @@ class HttpConnection:
 
     def _wrong(self, current: _Open, what: str) -> StoreAnswerError:
         return StoreAnswerError(f"{self._store.url}/{current.name} {what}")
-
-
-def _distrust(error: ssl.SSLError, host: str) -> str:
-    """Return why TLS with this server cannot be, and what would work."""
-    if not isinstance(error, ssl.SSLCertVerificationError):
-        return (
-            f"the server speaks no TLS that this machine understands ({error.reason or error}); check "
-            "the port, or use http:// if it has no TLS"
-        )
-    if error.verify_code in {WRONG_HOST, WRONG_ADDRESS}:
-        return (
-            f"the server's certificate is not for {host}; use the name that it was made for, or a "
-            "certificate for this one"
-        )
-    if error.verify_code in {HAS_EXPIRED, IS_NOT_YET_VALID}:
-        return (
-            f"the server's certificate does not count today ({error.verify_message}); renew it, or "
-            "set this machine's clock"
-        )
-    return (
-        f"nobody whom this machine trusts vouches for the server ({error.verify_message}); set "
-        "SSL_CERT_FILE to a file with its authority's certificate"
-    )
-
-
-def parse_head(content: bytes) -> _Head:
-    """Return status and headers. Raises StoreAnswerError for what is no HTTP/1.1 answer."""
-    first, *rest = content.rstrip(b"\r\n").split(b"\r\n")
-    match = STATUS_LINE.match(first)
-    if match is None:
-        raise StoreAnswerError(f"no HTTP/1.1 answer: {first[:60]!r}; check the URL")
-    head = _Head(status=int(match[2]), version=match[1])
-    for line in rest:
-        name, _, value = line.partition(b":")
-        head.headers[name.decode("latin-1").lower()] = value.strip().decode("latin-1")
-    return head

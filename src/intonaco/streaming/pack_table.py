@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from intonaco.streaming.tables import Rung, ShardLevels, ShardTable, pair_ladders
+from intonaco.streaming.pairing import Rung, pair_ladders
+from intonaco.streaming.tables import ShardLevels, ShardTable
 from intonaco.template.manifest import LadderRecord, TemplateManifest
 
 # The strongest compression at which edits of the shipped model stay well above 30 dB; a file may be

@@ -10,6 +10,7 @@ from intonaco.streaming.late import Run
 from intonaco.streaming.rate import RateSettings
 from intonaco.streaming.requests import Abandon, Fetch, Finished, Holdings, Pause
 from intonaco.streaming.settings import EditPlan, StreamSettings
+from intonaco.streaming.window import need_time
 from tests.support.comparison import assert_close
 from tests.support.streaming import ENCODE_S, SHARD_RUN_S, klein_plan
 
@@ -96,7 +97,7 @@ def test_a_decoder_that_is_slower_than_the_link_bounds_what_is_asked_for():
         now += 0.01
         stream.received(min(stream.holdings.due_bytes, 700_000), now)
     last = plan.table.num_shards - 1
-    assert asked <= 5e6 * stream.need_at(last, 0.0)
+    assert asked <= 5e6 * need_time(stream.progress, stream.plan.run_s, last, 0.0)
     assert asked > 2 * plan.table.floor_bytes
 
 

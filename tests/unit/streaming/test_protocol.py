@@ -8,7 +8,6 @@ import pytest
 
 from intonaco.errors import StoreError
 from intonaco.streaming import protocol
-from intonaco.streaming.http_store import parse_head
 from intonaco.streaming.link import Fault
 from intonaco.streaming.protocol import (
     TO_DEVICE,
@@ -86,18 +85,3 @@ def test_the_network_process_never_imports_what_holds_requests():
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
-
-
-@pytest.mark.parametrize("content", [b"SSH-2.0\r\n\r\n", b"HTTP/2 200\r\n\r\n", b"\r\n\r\n"])
-def test_what_is_no_http_answer_is_refused(content):
-    with pytest.raises(StoreError, match=r"no HTTP/1\.1 answer"):
-        parse_head(content)
-
-
-def test_a_head_is_read_without_regard_to_case():
-    head = parse_head(b'HTTP/1.1 206 Partial Content\r\nETag:  "x"\r\nCONTENT-LENGTH: 5\r\n\r\n')
-    assert (head.status, head.headers, head.length()) == (
-        206,
-        {"etag": '"x"', "content-length": "5"},
-        5,
-    )
