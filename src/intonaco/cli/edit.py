@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from intonaco.cli import drawing, options
-from intonaco.cli.streamed_edit import StreamedRequest, edit_streamed, is_url
+from intonaco.cli.edit_request import EditRequest
+from intonaco.cli.streamed_edit import StreamOptions, edit_streamed, is_url
 from intonaco.cli.terminal import Terminal
 from intonaco.errors import RequestError
 
@@ -80,8 +81,9 @@ Prompt = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edited:
-    """What is to be changed: the first arguments of `Model.edit`, and how the user named them."""
+    """What is to be changed: the first arguments of `Model.edit`, and how the user named it."""
 
+    path: Path
     picture: Any
     mask: Any
     state: "TemplateState | None"
@@ -124,53 +126,67 @@ def edit(
         seed_number = options.parse_whole_number(seed, option="--seed", example=7)
         num_steps = options.parse_whole_number(steps, option="--steps", example=8)
         drawing.check_output(output)
-        loading: dict[str, Any] = {
-            "folder": model,
-            "dtype": dtype,
-            "device": device,
-            "backend": backend,
-        }
+        request = EditRequest(
+            mask=mask,
+            prompt=prompt,
+            references=reference or [],
+            seed=seed_number,
+            is_private=private,
+            model={"folder": model, "dtype": dtype, "device": device, "backend": backend},
+            output=output,
+            writes_receipt=receipt,
+        )
         if template is not None and is_url(template):
             _check_streamed(picture, steps=steps, step_cache=step_cache, budget_mb=budget_mb)
-            request = StreamedRequest(
-                url=template,
-                mask=mask,
-                prompt=prompt,
-                references=reference or [],
-                seed=seed_number,
-                is_private=private,
-                emulate_link=emulate_link,
-                explains_privacy=explain_privacy,
+            stream_options = StreamOptions(
+                url=template, emulate_link=emulate_link, explains_privacy=explain_privacy
             )
-            edit_streamed(terminal, request, model=loading, output=output, writes_receipt=receipt)
-            return
-        _check_local(emulate_link, explain_privacy)
-        edited = _open_edited(
-            picture, mask, None if template is None else Path(template), budget_mb
-        )
-        with terminal.progress() as progress:
-            loaded = drawing.load_model(progress, **loading)
-            drawn = loaded.edit(
-                edited.picture,
-                edited.mask,
-                prompt=prompt,
-                references=reference or [],
-                seed=seed_number,
-                num_steps=num_steps,
-                step_cache=step_cache,
-                template_state=edited.state,
-                is_private=private,
-                progress=progress.of_picture(0, "editing"),
+            edit_streamed(terminal, request, stream_options)
+        else:
+            _check_local(emulate_link, explain_privacy)
+            edited = _open_edited(
+                picture, mask, None if template is None else Path(template), budget_mb
             )
-        again = drawing.replay_words(
-            model=model,
-            references=reference or [],
-            prompt_if_private=prompt if private else None,
-            template=picture or Path(template or ""),
-            mask=mask,
+            _edit_here(terminal, request, edited, num_steps=num_steps, step_cache=step_cache)
+
+
+def _edit_here(
+    terminal: Terminal,
+    request: EditRequest,
+    edited: Edited,
+    *,
+    num_steps: int | None,
+    step_cache: str | None,
+) -> None:
+    with terminal.progress() as progress:
+        model = drawing.load_model(progress, **request.model)
+        drawn = model.edit(
+            edited.picture,
+            edited.mask,
+            prompt=request.prompt,
+            references=request.references,
+            seed=request.seed,
+            num_steps=num_steps,
+            step_cache=step_cache,
+            template_state=edited.state,
+            is_private=request.is_private,
+            progress=progress.of_picture(0, "editing"),
         )
-        _report_state(terminal, edited.state)
-        drawing.finish(terminal, drawn, output=output, writes_receipt=receipt, replay_words=again)
+    again = drawing.replay_words(
+        model=request.model["folder"],
+        references=request.references,
+        prompt_if_private=request.prompt if request.is_private else None,
+        template=edited.path,
+        mask=request.mask,
+    )
+    _report_state(terminal, edited.state)
+    drawing.finish(
+        terminal,
+        drawn,
+        output=request.output,
+        writes_receipt=request.writes_receipt,
+        replay_words=again,
+    )
 
 
 def _check_streamed(picture: Path | None, **refused: str | None) -> None:
@@ -197,21 +213,18 @@ def _open_edited(
     picture: Path | None, mask: Path | None, template: Path | None, budget_mb: str | None
 ) -> Edited:
     """Return what to change: a picture with its mask, or a prepared template."""
-    if (picture is None) == (template is None):
-        got = "neither" if picture is None else "both"
-        raise RequestError(
-            f"edit needs either PICTURE with --mask or --template, got {got}; for example "
-            "'intonaco edit doll.png --mask clothes.png' or 'intonaco edit --template catalog/3fa9'"
-        )
-    if template is not None:
-        megabytes = options.parse_number(budget_mb, option="--budget-mb", example=1.5)
-        budget_bytes = None if megabytes is None else int(megabytes * BYTES_PER_MEGABYTE)
-        state = open_state(template, budget_bytes)
-        return Edited(
-            picture=state.picture,
-            mask=state.editable_pixels() if mask is None else mask,
-            state=state,
-        )
+    if picture is not None and template is None:
+        return _open_picture(picture, mask, budget_mb)
+    if template is not None and picture is None:
+        return _open_template(template, mask, budget_mb)
+    got = "neither" if picture is None else "both"
+    raise RequestError(
+        f"edit needs either PICTURE with --mask or --template, got {got}; for example "
+        "'intonaco edit doll.png --mask clothes.png' or 'intonaco edit --template catalog/3fa9'"
+    )
+
+
+def _open_picture(picture: Path, mask: Path | None, budget_mb: str | None) -> Edited:
     if mask is None:
         raise RequestError(
             "edit needs --mask beside PICTURE, got none; pass a PNG of its size, or see "
@@ -221,7 +234,19 @@ def _open_edited(
         raise RequestError(
             f"--budget-mb needs --template, got {budget_mb!r} with PICTURE; leave it out"
         )
-    return Edited(picture=picture, mask=mask, state=None)
+    return Edited(path=picture, picture=picture, mask=mask, state=None)
+
+
+def _open_template(template: Path, mask: Path | None, budget_mb: str | None) -> Edited:
+    megabytes = options.parse_number(budget_mb, option="--budget-mb", example=1.5)
+    budget_bytes = None if megabytes is None else int(megabytes * BYTES_PER_MEGABYTE)
+    state = open_state(template, budget_bytes)
+    return Edited(
+        path=template,
+        picture=state.picture,
+        mask=state.editable_pixels() if mask is None else mask,
+        state=state,
+    )
 
 
 def open_state(template: Path, budget_bytes: int | None) -> "TemplateState":

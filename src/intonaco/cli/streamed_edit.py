@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from intonaco.cli import drawing, options
 from intonaco.cli.cores import leaving_a_core
+from intonaco.cli.edit_request import EditRequest
 from intonaco.cli.stream_view import watching
 from intonaco.cli.terminal import PictureProgress, Terminal
 from intonaco.errors import RequestError
@@ -23,15 +24,10 @@ PLAIN_HEADERS = ("Host", "User-Agent", "Accept-Encoding", "Range", "If-Range")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamedRequest:
-    """What `edit` was told, for a template at a store."""
+class StreamOptions:
+    """What `edit` was told of the stream alone."""
 
     url: str
-    mask: Path | None
-    prompt: str | None
-    references: list[Path]
-    seed: int | None
-    is_private: bool
     emulate_link: str | None
     explains_privacy: bool
 
@@ -41,31 +37,24 @@ def is_url(template: str) -> bool:
     return "://" in template
 
 
-def edit_streamed(
-    terminal: Terminal,
-    request: StreamedRequest,
-    *,
-    model: dict[str, Any],
-    output: Path | None,
-    writes_receipt: bool,
-) -> None:
-    """Draw `request` and report; `model` holds the arguments of `drawing.load_model`."""
-    settings = _settings(request)
+def edit_streamed(terminal: Terminal, request: EditRequest, stream_options: StreamOptions) -> None:
+    """Draw `request` and report."""
+    settings = _settings(stream_options.emulate_link)
     with terminal.progress() as progress:
-        loaded, link = _open(progress, request.url, settings, model)
+        loaded, link = _open(progress, stream_options.url, settings, request.model)
     with link:
         edited = _draw(terminal, loaded, link, request)
     stream = edited.stream
     terminal.say(describe(stream))
     for trouble in stream.troubles:
         terminal.warn(trouble)
-    if request.explains_privacy:
+    if stream_options.explains_privacy:
         terminal.say(explain(stream))
     drawing.finish(
         terminal,
         edited.picture,
-        output=output,
-        writes_receipt=writes_receipt,
+        output=request.output,
+        writes_receipt=request.writes_receipt,
         replay_words=None,
         extra={"stream": as_json(stream)},
     )
@@ -119,11 +108,11 @@ def parse_link(text: str | None) -> "EmulatedLink | None":
     return EmulatedLink(mbps=(rate,))
 
 
-def _settings(request: StreamedRequest) -> "LinkSettings":
+def _settings(emulate_link: str | None) -> "LinkSettings":
     from intonaco.device.link import LinkSettings
     from intonaco.streaming.prefix_cache import default_cache_folder
 
-    emulated = parse_link(request.emulate_link)
+    emulated = parse_link(emulate_link)
     # What is kept would make an emulated link look faster than it is.
     cache_folder = default_cache_folder() if emulated is None else None
     return LinkSettings(cache_folder=cache_folder, emulated=emulated)
@@ -147,7 +136,7 @@ def _open(
 
 
 def _draw(
-    terminal: Terminal, loaded: "Model", link: "TemplateLink", request: StreamedRequest
+    terminal: Terminal, loaded: "Model", link: "TemplateLink", request: EditRequest
 ) -> "StreamedEdit":
     from intonaco.device.edit import TemplateSession
 
