@@ -16,24 +16,19 @@ import multiprocessing
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from benchmarks._template_units import SIZES, UnitFile, unit_file, unit_header
 from intonaco.template.catalog import Template, open_template
 from intonaco.template.compiled_decoder import CompiledDecoder
 from intonaco.template.decoder import StateDecoder
-from intonaco.template.factorize import Factors
 from intonaco.template.fast_planes import warm_up
-from intonaco.template.frames import Frame
-from intonaco.template.ladder import UnitToCode, build_ladder
-from intonaco.template.ladder_file import LadderReader, write_ladder
+from intonaco.template.ladder_file import LadderReader
 from intonaco.template.loading import plan_prefixes
 from intonaco.template.pack_reader import PackReader, open_ladder
-from intonaco.template.pack_writer import ladder_header
 from intonaco.template.plain_decoder import PlainDecoder
 from intonaco.template.plane_decoder import MakeDecoder
 from intonaco.template.plane_decoding import Flags, Magnitudes, decode_plane, read_head
@@ -43,19 +38,8 @@ from intonaco.template.unit_numbers import UnitSizes, region_of
 
 BUDGET_RATIOS = (5, 15, 50, 150)
 WAYS: dict[str, MakeDecoder] = {"plain": PlainDecoder, "compiled": CompiledDecoder}
-SIZES = {"shipped": (102, 256, 96, 8), "klein": (1178, 3072, 128, 4)}
-"""Rows, width, components, steps."""
-UNIT_RATIOS = {"shipped": 15, "klein": 15}
 NUM_REPEATS = 12
 NUM_UNITS = 8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnitFile:
-    """One unit's ladder as a file."""
-
-    sizes: UnitSizes
-    content: bytes
 
 
 def main() -> None:
@@ -206,52 +190,6 @@ def read_at_once() -> dict[str, float]:
         with pool:
             found[name] = round(num_bytes / median_s(run, 5) / 1e6, 2)
     return found
-
-
-@cache
-def unit_file(name: str) -> UnitFile:
-    """Return a unit of machine-made numbers, coded down to its size's ratio."""
-    rows, width, components, steps = SIZES[name]
-    sizes = UnitSizes(num_steps=steps, num_rows=rows, width=width)
-    unit = UnitToCode(block=0, kind=0, factors=machine_made(sizes, components))
-    finest = -11 + int(np.log2(np.sqrt((unit.factors.coefficients_QRN**2).sum() / (rows * width))))
-    ladder = build_ladder(
-        [unit], finest_exponent=finest, max_bytes=2 * steps * rows * width / UNIT_RATIOS[name]
-    )
-    return UnitFile(sizes=sizes, content=write_ladder(unit_header(sizes), ladder).content)
-
-
-def machine_made(sizes: UnitSizes, components: int) -> Factors:
-    """Return factors whose energy falls with the component's and the profile's number."""
-    random = np.random.default_rng(0)
-    profiles = sizes.num_profiles
-    falls_R = (1.0 + np.arange(components)) ** -0.75
-    falls_Q = 0.3 ** np.arange(profiles)
-    coefficients = random.laplace(size=(profiles, components, sizes.num_rows))
-    basis_dR, _ = np.linalg.qr(random.laplace(size=(sizes.width, components)))
-    return Factors(
-        frame=Frame(
-            row_codes_N=np.zeros(sizes.num_rows, np.uint8),
-            step_codes_S=np.zeros(sizes.num_steps, np.int8),
-            profiles_QS=(127 * np.eye(profiles, sizes.num_steps)).astype(np.int8),
-        ),
-        mean_d=random.normal(size=sizes.width),
-        mean_weight=float(sizes.num_rows),
-        basis_Rd=np.ascontiguousarray(basis_dR.T),
-        coefficients_QRN=8 * coefficients * falls_R[:, None] * falls_Q[:, None, None],
-        lost=0.0,
-    )
-
-
-def unit_header(sizes: UnitSizes):
-    return ladder_header(
-        template_id="0" * 64,
-        codec="shared-planes-1",
-        num_rows=sizes.num_rows,
-        width=sizes.width,
-        blocks=(0,),
-        step=None,
-    )
 
 
 def reconstruct(rows: int, width: int, components: int, profiles: int) -> dict[str, float]:
