@@ -16,7 +16,7 @@ LONGEST_S = 170
 @needs_numba
 def test_no_index_of_compiled_code_leaves_its_array(tmp_path: Path) -> None:
     # numba reads both when it is imported, so this needs a process of its own.
-    checks = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
+    checks = {"NUMBA_BOUNDSCHECK": "1", "INTONACO_KERNELS": str(tmp_path)}
     files = [str(ROOT / "tests" / "unit" / "template" / name) for name in COMPARISONS]
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files],

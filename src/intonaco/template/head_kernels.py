@@ -1,19 +1,14 @@
-"""Heads of a chunk's increments by compiled code: what `increments.py` reads, and how code is compiled.
+"""Heads of a chunk's increments by compiled code: what `increments.py` reads.
 
-Importing this module imports numba, which the extra `fast` installs, so nothing imports it but the
-other kernels and `compiled_decoder.py`. Functions are compiled on their first call and kept on disk where
-that can be written; they hold no lock of the interpreter. Nothing checks an index for them: what a file
-says is compared with what is there before it is used.
+How code is compiled is in `compiling.py`. Nothing checks an index for it: what a file says is compared
+with what is there before it is used.
 """
-
-from collections.abc import Callable
-from importlib import import_module
-from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from intonaco.template.coded import MAX_COMPONENTS
+from intonaco.template.compiling import compiled
 from intonaco.template.increments import (
     END,
     FIRST_COMPONENT,
@@ -27,7 +22,6 @@ from intonaco.template.increments import (
     UNIT,
 )
 
-Function = TypeVar("Function", bound=Callable[..., Any])
 Bytes = NDArray[np.uint8]
 Integers = NDArray[np.int64]
 
@@ -51,16 +45,6 @@ TOO_FAR, UNEVEN, NOT_ONE, NO_GROUP, OUT_OF_ORDER, BAD_EXPONENTS, LEFT_OVER = (
     -14,
 )
 IS_FRAME, NEEDS_ROOM = -15, -16
-
-
-def compiled(function: Function) -> Function:
-    """Return `function` as machine code, kept on disk if there is a place for it."""
-    njit: Any = import_module("numba").njit
-    try:
-        return njit(cache=True, nogil=True)(function)
-    except RuntimeError:
-        # numba's word for a package folder and a home that cannot be written.
-        return njit(nogil=True)(function)
 
 
 @compiled

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from intonaco.template.head_kernels import compiled
+from intonaco.template.compiling import compiled
 from intonaco.template.unit_numbers import Floats
 
 ZERO = np.float32(0)

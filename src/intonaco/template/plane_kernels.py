@@ -1,7 +1,7 @@
 """Increments of one unit to numbers by compiled code.
 
-Reads what `plain_decoder.py` reads and gives the same numbers; tests compare the two. How code is compiled,
-and what that asks for, is in `head_kernels.py`.
+Reads what `plain_decoder.py` reads and gives the same numbers; tests compare the two. How code is compiled is
+in `compiling.py`.
 
 Numbers and indices are unsigned where that saves a check; numba makes floats of signed and unsigned ones
 together, so constants have types.
@@ -12,6 +12,7 @@ from math import ldexp
 import numpy as np
 from numpy.typing import NDArray
 
+from intonaco.template.compiling import compiled
 from intonaco.template.head_kernels import (
     BAD_EXPONENTS,
     BAD_WORDS,
@@ -25,7 +26,6 @@ from intonaco.template.head_kernels import (
     OUT_OF_ORDER,
     Bytes,
     Integers,
-    compiled,
     number_at,
 )
 from intonaco.template.increments import (
