@@ -15,8 +15,6 @@ from intonaco.cli.programs import programs
 from intonaco.cli.replay import replay
 from intonaco.cli.serve import serve
 from intonaco.cli.template import template
-from intonaco.cli.template_serve import fetch as fetch_template
-from intonaco.cli.template_serve import serve as serve_catalog
 from intonaco.version import __version__
 
 INTRODUCTION = """
@@ -50,8 +48,6 @@ app.command()(compare)
 app.command()(doctor)
 app.command("compile")(compile_programs)
 app.add_typer(programs)
-template.command("serve")(serve_catalog)
-template.command("fetch")(fetch_template)
 app.add_typer(template)
 
 
