@@ -1,5 +1,7 @@
 """A model process without a model: its pictures are digests, its faults are asked for by the prompt.
 
+With `--films` it draws films, which are no MP4 files but digests too.
+
 Run as a module by `tests.support.fake_server`; never by the package. Words of a prompt:
 
     raise, memory   an exception in step 1          die    SIGKILL of itself in step 1
@@ -21,9 +23,11 @@ from pathlib import Path
 from intonaco.errors import ArtifactDamagedError, GenerationCancelled
 from intonaco.families.source import shipped_folder
 from intonaco.pipelines.receipt import Environment, Receipt
+from intonaco.serving.framing import Frame
 from intonaco.serving.messages import (
     Draw,
     Drawn,
+    FilmFacts,
     ModelFacts,
     PictureHeader,
     RawPicture,
@@ -38,9 +42,10 @@ STEP_S = 0.004
 class FakeEngine:
     """Draws without drawing. `start` is what goes wrong at the start, `marker` a file for "once"."""
 
-    def __init__(self, start: str, marker: Path | None) -> None:
+    def __init__(self, start: str, marker: Path | None, *, draws_films: bool = False) -> None:
         self._start = start
         self._marker = marker
+        self._draws_films = draws_films
 
     def load(self, profile: ServingProfile, say: Say) -> ModelFacts:
         say("loading")
@@ -49,11 +54,10 @@ class FakeEngine:
             self._marker.touch()
         if self._start != "fine" and is_first:
             fail_at_start(self._start)
-        return make_facts(smoke="0" * 64 if is_first or self._start != "drift" else "1" * 64)
+        smoke = "0" * 64 if is_first or self._start != "drift" else "1" * 64
+        return make_film_facts(smoke=smoke) if self._draws_films else make_facts(smoke=smoke)
 
-    def draw(
-        self, order: Draw, inputs: tuple[RawPicture, ...], report: ReportStep
-    ) -> tuple[Drawn, RawPicture]:
+    def draw(self, order: Draw, inputs: tuple[RawPicture, ...], report: ReportStep) -> Frame:
         words = order.prompt.split()
         is_endless = "endless" in words or "deaf" in words
         for index in itertools.count() if is_endless else range(order.num_steps):
@@ -75,14 +79,16 @@ class FakeEngine:
         picture = fake_picture(
             order, "".join(hashlib.sha256(one.pixels).hexdigest() for one in inputs)
         )
+        film = fake_film(order) if order.task == "film" else b""
         drawn = Drawn(
             draw_id=order.draw_id,
             receipt=fake_receipt(order, picture),
             warnings=(),
             draw_ms=1.0,
             pictures=(picture.header,),
+            film_bytes=len(film),
         )
-        return drawn, picture
+        return Frame(message=drawn, pictures=(picture,), film=film)
 
 
 def fail_at_start(how: str) -> None:
@@ -123,6 +129,12 @@ def fake_picture(order: Draw, salt: str = "") -> RawPicture:
     return RawPicture(header=header, pixels=pixels)
 
 
+def fake_film(order: Draw) -> bytes:
+    """Return 1000 bytes a frame that depend on seed, prompt, size and length."""
+    text = json.dumps([order.seed, order.prompt, order.width, order.height, order.num_frames])
+    return hashlib.shake_128(text.encode()).digest(1000 * order.num_frames)
+
+
 def fake_receipt(order: Draw, picture: RawPicture) -> str:
     """Return a receipt that can be read."""
     return Receipt(
@@ -139,6 +151,7 @@ def fake_receipt(order: Draw, picture: RawPicture) -> str:
         width=order.width,
         height=order.height,
         num_steps=order.num_steps,
+        num_frames=order.num_frames,
         sigmas=(),
         step_ms=(),
         picture_sha256=hashlib.sha256(picture.pixels).hexdigest(),
@@ -173,9 +186,19 @@ def make_facts(*, smoke: str = "0" * 64) -> ModelFacts:
     )
 
 
+def make_film_facts(*, smoke: str = "0" * 64) -> ModelFacts:
+    """Return facts like those of a Wan checkpoint."""
+    film = FilmFacts(
+        default_num_frames=17, frames_per_latent=4, frames_per_s=16, max_pixels=64 * 64 * 81
+    )
+    update = {"film": film, "is_distilled": False, "can_edit": False, "can_take_references": False}
+    return make_facts(smoke=smoke).model_copy(update=update)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--start", default="fine")
     parser.add_argument("--marker", type=Path, default=None)
+    parser.add_argument("--films", action="store_true")
     options, _ = parser.parse_known_args()
-    sys.exit(main(FakeEngine(options.start, options.marker)))
+    sys.exit(main(FakeEngine(options.start, options.marker, draws_films=options.films)))

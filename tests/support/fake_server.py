@@ -14,9 +14,12 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--start", default="fine")
     parser.add_argument("--marker", default=None)
+    parser.add_argument("--films", action="store_true")
     parser.add_argument("--set", action="append", default=[])
     options = parser.parse_args()
     command = [sys.executable, "-m", "tests.support.fake_model_process", "--start", options.start]
+    if options.films:
+        command.append("--films")
     if options.marker:
         command += ["--marker", options.marker]
 

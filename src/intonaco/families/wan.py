@@ -8,8 +8,6 @@ Shape letters: B batch (1), C latent channels, F latent frames, Y x X rows and c
 plane, T text tokens, M text dim. A film has 1 + 4 * (F - 1) frames of 8Y x 8X pixels.
 """
 
-import html
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,6 +24,7 @@ from intonaco.families.base import (
     Prepared,
     guide_branches,
 )
+from intonaco.families.film_prompt import clean_prompt
 from intonaco.families.noise import draw_noise
 from intonaco.families.request import GenerateRequest
 from intonaco.families.schedule import Schedule
@@ -228,19 +227,6 @@ class WanFamily:
 def guidance_scale(request: GenerateRequest) -> float:
     """Return the weight of the branches' difference."""
     return DEFAULT_GUIDANCE_SCALE if request.guidance_scale is None else request.guidance_scale
-
-
-def clean_prompt(prompt: str) -> str:
-    """Return `prompt` as Wan's text encoder was trained to read it: mended, unescaped, one line."""
-    # Optional: it comes with the video extra, and only mends broken encodings.
-    try:
-        from ftfy import fix_text
-    except ImportError:
-        mended = prompt
-    else:
-        mended = fix_text(prompt)
-    unescaped = html.unescape(html.unescape(mended)).strip()
-    return re.sub(r"\s+", " ", unescaped).strip()
 
 
 def _has_guidance(request: GenerateRequest) -> bool:

@@ -95,7 +95,7 @@ async def job_fields(job: Job, output: Output) -> dict[str, object]:
     error = None if job.error is None else fault_of(job.error).body()["error"]
     return {
         "id": job.job_id,
-        "object": "image.job",
+        "object": "video.job" if job.order.task == "film" else "image.job",
         "status": job.status,
         "num_pictures": job.num_pictures,
         "num_done": len(job.pictures),
@@ -116,11 +116,12 @@ async def _image_fields(job: Job, index: int, output: Output) -> dict[str, objec
         "seed": job.order.seed,
         "image_index": index,
         "receipt": json.loads(picture.receipt),
-        "timings": _timings(job, picture),
+        "timings": timings(job, picture),
     }
 
 
-def _timings(job: Job, picture: DrawnPicture) -> dict[str, float]:
+def timings(job: Job, picture: DrawnPicture) -> dict[str, float]:
+    """Return how long `picture` of `job` took, in milliseconds: waiting, and being drawn."""
     started_s = job.created_s if job.started_s is None else job.started_s
     return {
         "queue_ms": round(1000 * (started_s - job.created_s), 3),

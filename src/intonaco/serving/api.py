@@ -16,6 +16,7 @@ from intonaco.serving.image_routes import image_router
 from intonaco.serving.job_routes import job_router
 from intonaco.serving.service import Service
 from intonaco.serving.status_routes import status_router
+from intonaco.serving.video_routes import video_router
 from intonaco.version import __version__
 
 
@@ -24,13 +25,13 @@ def make_app(service: Service) -> FastAPI:
     app = FastAPI(
         title="intonaco",
         version=__version__,
-        description="Pictures from words, reference pictures and masks. OpenAI's clients work.",
+        description="Pictures from words, reference pictures and masks; films from words. OpenAI's clients work.",
         # Their pages load scripts from other sites.
         docs_url=None,
         redoc_url=None,
     )
-    for router in (image_router(service), job_router(service), status_router(service)):
-        app.include_router(router)
+    for make_router in (image_router, video_router, job_router, status_router):
+        app.include_router(make_router(service))
 
     @app.exception_handler(IntonacoError)
     async def on_error(request: Request, error: Exception) -> Response:

@@ -115,6 +115,7 @@ class Drawing:
             case Drawn():
                 return DrawnPicture(
                     raw=frame.pictures[0],
+                    film=frame.film,
                     receipt=message.receipt,
                     warnings=message.warnings,
                     draw_ms=message.draw_ms,

@@ -2,29 +2,25 @@
 
 import time
 from collections.abc import Callable
-from typing import cast
 
-import numpy as np
 import torch
 from PIL import Image
 
 import intonaco
-from intonaco.errors import CheckpointError, ModelProcessError, UnsupportedError
-from intonaco.families.flux2 import MAX_PICTURE_PIXELS, MIN_SIDE_PIXELS, Flux2Family
-from intonaco.families.request import GenerateRequest
+from intonaco.errors import CheckpointError, ModelProcessError
 from intonaco.model import Model
-from intonaco.pipelines.generate import GenerateResult, StepEvent, generate
+from intonaco.pipelines.film import encode_film
+from intonaco.pipelines.generate import GenerateResult, StepEvent
 from intonaco.pipelines.picture import Picture
-from intonaco.pipelines.reading import picture_digest
+from intonaco.pipelines.record import frames_digest
 from intonaco.programs.compiler import CompileEvent
+from intonaco.serving.framing import Frame
 from intonaco.serving.messages import Draw, Drawn, ModelFacts, RawPicture, Stepped
 from intonaco.serving.model_process import ReportStep, Say
+from intonaco.serving.offers import Offer, make_offer
 from intonaco.serving.pixels import to_image, to_raw
-from intonaco.serving.profile import ServingProfile, parse_size
-
-SMOKE_PROMPT = "a"
-SMOKE_STEPS = 8
-SMOKE_STEP_CACHE = "cadence:2"
+from intonaco.serving.profile import ServingProfile
+from intonaco.serving.smoke import smoke_generation, smoke_request
 
 
 class ModelEngine:
@@ -37,7 +33,7 @@ class ModelEngine:
         """Load, verify and try the model that `profile` names.
 
         Raises ModelError, ArtifactError and others where it cannot be had as the profile says;
-        ModelProcessError where the smoke generation is not a picture.
+        ModelProcessError where the smoke generation is no picture or film.
         """
         if profile.num_threads is not None:
             torch.set_num_threads(profile.num_threads)
@@ -54,46 +50,38 @@ class ModelEngine:
             compile_progress=_watch_programs(say, digests),
         )
         say("verifying")
-        family = _picture_family(model)
+        offer = make_offer(model, profile)
         _check_digest(model, profile)
         for choice in profile.step_caches:
             model.step_cache_request(choice)
-        sizes = _sizes(model, profile)
         loaded = time.perf_counter()
-        smoke = _try_sizes(model, sizes, say)
+        smoke = _try(model, offer, say)
         self._model = model
+        has_listed_sizes = offer.has_all_listed or bool(profile.sizes)
         return ModelFacts(
             model_name=model.name,
             model_digest=model.digest,
-            family=family.name,
+            family=model.family.name,
             dtype=model.dtype,
             device=model.device,
             backend=model.backend,
             program_digests=tuple(digests),
-            sizes=tuple(f"{width}x{height}" for width, height in sizes)
-            if profile.sizes or model.backend != "eager"
+            sizes=tuple(f"{width}x{height}" for width, height in offer.sizes)
+            if has_listed_sizes
             else (),
-            can_take_references=model.backend == "eager",
-            default_width=sizes[0][0],
-            default_height=sizes[0][1],
+            default_width=offer.sizes[0][0],
+            default_height=offer.sizes[0][1],
             default_num_steps=model.defaults.num_steps,
-            token_pixels=family.token_pixels,
-            min_side_pixels=MIN_SIDE_PIXELS,
-            max_pixels=MAX_PICTURE_PIXELS,
-            max_prompt_tokens=family.tokenizer.max_sequence_length,
             tokenizer_folder=str(model.checkpoint.folder / "tokenizer"),
-            can_edit=True,
-            is_distilled=family.config.is_distilled,
             num_threads=torch.get_num_threads(),
-            smoke_sha256=picture_digest(smoke.image),
+            smoke_sha256=frames_digest(smoke.images),
             smoke_num_cached=smoke.step_cache.num_cached if smoke.step_cache else 0,
             load_s=round(loaded - start, 3),
             smoke_s=round(time.perf_counter() - loaded, 3),
+            **offer.facts,
         )
 
-    def draw(
-        self, order: Draw, inputs: tuple[RawPicture, ...], report: ReportStep
-    ) -> tuple[Drawn, RawPicture]:
+    def draw(self, order: Draw, inputs: tuple[RawPicture, ...], report: ReportStep) -> Frame:
         """Draw `order`; see `intonaco.serving.model_process.Engine`."""
         if self._model is None:
             raise ModelProcessError("no model is loaded")
@@ -101,63 +89,36 @@ class ModelEngine:
         images = tuple(to_image(picture) for picture in inputs)
         progress = _reporter(order, report)
         drawn = (_edit if order.task == "edit" else _generate)(self._model, order, images, progress)
+        receipt = drawn.receipt.to_json()
+        film = encode_film(drawn.frames, comment=receipt) if order.task == "film" else b""
         raw = to_raw(drawn.image)
         message = Drawn(
             draw_id=order.draw_id,
-            receipt=drawn.receipt.to_json(),
+            receipt=receipt,
             warnings=drawn.warnings,
             draw_ms=round(1000 * (time.perf_counter() - start), 3),
             pictures=(raw.header,),
+            film_bytes=len(film),
         )
-        return message, raw
+        return Frame(message=message, pictures=(raw,), film=film)
 
 
-def smoke_generation(model: Model, size: tuple[int, int]) -> GenerateResult:
-    """Draw one test picture of `size` with some steps cached, and check that it is one.
+def _try(model: Model, offer: Offer, say: Say) -> GenerateResult:
+    """Run the smoke generation; on programs one per size and length, so that no request compiles.
 
-    Raises ModelProcessError: it is not finite, constant, of another size, or no step was cached.
-    """
-    request = _smoke_request(size)
-    result = generate(model.family, request, step_cache=model.step_cache_request(SMOKE_STEP_CACHE))
-    faults = {
-        "its latents are not finite": not bool(torch.isfinite(result.latents).all()),
-        "its size is not the one asked for": result.image.size != (request.width, request.height),
-        "its pixels are all the same": bool(np.ptp(np.asarray(result.image)) == 0),
-        "no step was cached": result.step_cache is None or result.step_cache.num_cached == 0,
-    }
-    found = [fault for fault, is_there in faults.items() if is_there]
-    if found:
-        raise ModelProcessError(f"the smoke generation failed: {'; '.join(found)}")
-    return result
-
-
-def _smoke_request(size: tuple[int, int]) -> GenerateRequest:
-    return GenerateRequest(
-        prompt=SMOKE_PROMPT, seed=0, width=size[0], height=size[1], num_steps=SMOKE_STEPS
-    )
-
-
-def _sizes(model: Model, profile: ServingProfile) -> list[tuple[int, int]]:
-    """Return the sizes of the profile, each one that the model can draw; else the default one."""
-    listed = [size for text in profile.sizes if (size := parse_size(text)) is not None]
-    for size in listed:
-        model.family.check(_smoke_request(size))
-    return listed or [(model.defaults.width, model.defaults.height)]
-
-
-def _try_sizes(model: Model, sizes: list[tuple[int, int]], say: Say) -> GenerateResult:
-    """Run the smoke generation; on programs one per size, so that no request compiles.
-
-    Returns that of the first size.
+    Returns the first one.
     """
     say("smoke generation")
-    smoke = smoke_generation(model, sizes[0])
-    if model.backend != "eager":
-        family = _picture_family(model)
-        for size in sizes:
-            say(f"smoke generation {size[0]}x{size[1]}")
-            smoke_generation(model, size)
-            family.encode_picture(Image.new("RGB", size))
+    shapes = [(size, count) for size in offer.sizes for count in offer.num_frames]
+    smoke = smoke_generation(model, smoke_request(*shapes[0]))
+    if len(smoke.images) > 1:
+        encode_film(smoke.images, comment="")
+    if offer.has_all_listed:
+        for size, count in shapes:
+            say(f"smoke generation {size[0]}x{size[1]}" + (f", {count} frames" * (count > 1)))
+            smoke_generation(model, smoke_request(size, count))
+            if offer.facts["can_edit"]:
+                model.editable_family().encode_picture(Image.new("RGB", size))
     return smoke
 
 
@@ -173,6 +134,7 @@ def _generate(
         width=order.width,
         height=order.height,
         num_steps=order.num_steps,
+        num_frames=order.num_frames,
         references=images,
         guidance_scale=order.guidance_scale,
         negative_prompt=order.negative_prompt,
@@ -229,14 +191,6 @@ def _watch_programs(say: Say, digests: dict[str, None]) -> Callable[[CompileEven
         say(f"{event.phase} {event.component} {event.index + 1} of {event.num_programs}")
 
     return show
-
-
-def _picture_family(model: Model) -> Flux2Family:
-    if model.family.name != "flux2":
-        raise UnsupportedError(
-            f"{model.name} is a {model.family.name} model; the server draws pictures with flux2 models"
-        )
-    return cast("Flux2Family", model.family)
 
 
 def _check_digest(model: Model, profile: ServingProfile) -> None:

@@ -1,7 +1,7 @@
-"""Frames on a stream: two lengths, a JSON header, raw pixels. Lengths are checked before use.
+"""Frames on a stream: two lengths, a JSON header, a payload. Lengths are checked before use.
 
-bytes 0..3  header length, big endian      bytes 4..7  pixel length, big endian
-then the header, then the pixels
+bytes 0..3  header length, big endian      bytes 4..7  payload length, big endian
+then the header, then the payload: raw pixels, and a film where there is one
 """
 
 import asyncio
@@ -15,50 +15,52 @@ from intonaco.serving.messages import (
     AnyMessage,
     RawPicture,
     from_header,
-    join_pixels,
-    split_pixels,
+    join_payload,
+    split_payload,
     to_header,
 )
 
 LENGTHS = struct.Struct(">II")
 MAX_HEADER_BYTES = 4 << 20
-MAX_PIXEL_BYTES = 1 << 30
+MAX_PAYLOAD_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """A message and the pictures that came with it."""
+    """A message, and the pictures and the MP4 file that came with it."""
 
     message: AnyMessage
     pictures: tuple[RawPicture, ...] = ()
+    film: bytes = b""
 
 
 def encode_frame(frame: Frame) -> bytes:
     """Return the bytes of `frame`. Raises MessageError where it is too long."""
     header = to_header(frame.message)
-    pixels = join_pixels(frame.message, frame.pictures)
-    _check_lengths(len(header), len(pixels))
-    return LENGTHS.pack(len(header), len(pixels)) + header + pixels
+    payload = join_payload(frame.message, frame.pictures, frame.film)
+    _check_lengths(len(header), len(payload))
+    return LENGTHS.pack(len(header), len(payload)) + header + payload
 
 
-def decode_frame(header: bytes, pixels: bytes) -> Frame:
-    """Return the frame with this header and these pixels. Raises MessageError."""
+def decode_frame(header: bytes, payload: bytes) -> Frame:
+    """Return the frame with this header and this payload. Raises MessageError."""
     message = from_header(header)
-    return Frame(message=message, pictures=split_pixels(message, pixels))
+    pictures, film = split_payload(message, payload)
+    return Frame(message=message, pictures=pictures, film=film)
 
 
 def read_lengths(prefix: bytes) -> tuple[int, int]:
-    """Return the lengths of header and pixels. Raises MessageError where they are beyond bounds."""
-    header_length, pixel_length = LENGTHS.unpack(prefix)
-    _check_lengths(header_length, pixel_length)
-    return header_length, pixel_length
+    """Return the lengths of header and payload. Raises MessageError where they are beyond bounds."""
+    header_length, payload_length = LENGTHS.unpack(prefix)
+    _check_lengths(header_length, payload_length)
+    return header_length, payload_length
 
 
 async def read_frame(reader: asyncio.StreamReader) -> Frame:
     """Return the next frame. Raises EOFError at the end, MessageError for anything else."""
-    header_length, pixel_length = read_lengths(await reader.readexactly(LENGTHS.size))
+    header_length, payload_length = read_lengths(await reader.readexactly(LENGTHS.size))
     header = await reader.readexactly(header_length)
-    return decode_frame(header, await reader.readexactly(pixel_length))
+    return decode_frame(header, await reader.readexactly(payload_length))
 
 
 class FrameSocket:
@@ -69,15 +71,19 @@ class FrameSocket:
         self._sending = threading.Lock()
 
     def send(self, message: AnyMessage, pictures: tuple[RawPicture, ...] = ()) -> None:
+        """Send one message and its pictures."""
+        self.send_frame(Frame(message=message, pictures=pictures))
+
+    def send_frame(self, frame: Frame) -> None:
         """Send one frame, whole."""
         with self._sending:
-            self._connection.sendall(encode_frame(Frame(message=message, pictures=pictures)))
+            self._connection.sendall(encode_frame(frame))
 
     def receive(self) -> Frame:
         """Return the next frame. Raises EOFError when the other end is gone."""
-        header_length, pixel_length = read_lengths(self._read(LENGTHS.size))
+        header_length, payload_length = read_lengths(self._read(LENGTHS.size))
         header = self._read(header_length)
-        return decode_frame(header, self._read(pixel_length))
+        return decode_frame(header, self._read(payload_length))
 
     def _read(self, num_bytes: int) -> bytes:
         parts: list[bytes] = []
@@ -90,9 +96,9 @@ class FrameSocket:
         return b"".join(parts)
 
 
-def _check_lengths(header_length: int, pixel_length: int) -> None:
-    if header_length > MAX_HEADER_BYTES or pixel_length > MAX_PIXEL_BYTES:
+def _check_lengths(header_length: int, payload_length: int) -> None:
+    if header_length > MAX_HEADER_BYTES or payload_length > MAX_PAYLOAD_BYTES:
         raise MessageError(
-            f"a frame has at most {MAX_HEADER_BYTES} + {MAX_PIXEL_BYTES} bytes, this one "
-            f"{header_length} + {pixel_length}"
+            f"a frame has at most {MAX_HEADER_BYTES} + {MAX_PAYLOAD_BYTES} bytes, this one "
+            f"{header_length} + {payload_length}"
         )

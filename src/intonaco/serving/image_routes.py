@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from intonaco.errors import FieldError
 from intonaco.serving.answers import image_stream, images_response, wait_for
-from intonaco.serving.bodies import EditForm, GenerationBody, Shared
+from intonaco.serving.bodies import Common, EditForm, GenerationBody, Shared
 from intonaco.serving.forms import read_edit_form
 from intonaco.serving.jobs import Job
 from intonaco.serving.messages import Draw, RawPicture
@@ -61,7 +61,7 @@ async def _answer(
 def submit(
     service: Service,
     request: Request,
-    body: Shared,
+    body: Common,
     order: Draw,
     pictures: tuple[RawPicture, ...] = (),
 ) -> Job:

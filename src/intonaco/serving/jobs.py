@@ -6,7 +6,7 @@ Lives in the API process, made when a request was found good. Not shared between
 import asyncio
 import secrets
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -20,9 +20,10 @@ FINAL_KINDS = frozenset({"failed", "done"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnPicture:
-    """One finished picture of a job."""
+    """One finished picture of a job, or a film: its first frame, and the whole of it as MP4."""
 
     raw: RawPicture
+    film: bytes = b""
     receipt: str
     warnings: tuple[str, ...]
     draw_ms: float
@@ -48,7 +49,9 @@ class Job:
     Attributes:
         order: what to draw; its `image_index` and `draw_id` are set per picture.
         inputs: the pixels that `order.pictures` describe.
-        deadline_s: on the supervisor's clock.
+        created_s, started_s, finished_s, deadline_s: on the supervisor's clock.
+        created_at: when it was made, in seconds since 1970.
+        on_end: called once, when the job has ended.
     """
 
     job_id: str
@@ -57,6 +60,7 @@ class Job:
     inputs: tuple[RawPicture, ...] = ()
     num_pictures: int = 1
     created_s: float
+    created_at: float
     deadline_s: float
     started_s: float | None = None
     finished_s: float | None = None
@@ -64,6 +68,7 @@ class Job:
     events: list[JobEvent] = field(default_factory=list[JobEvent])
     error: IntonacoError | None = None
     expiry: asyncio.TimerHandle | None = None
+    on_end: Callable[[], None] | None = None
     cancel_asked: asyncio.Event = field(default_factory=asyncio.Event)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -73,10 +78,27 @@ class Job:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of the pixels that are kept for this job."""
+        """Bytes of the pixels and films that are kept for this job."""
         previews = [event.preview for event in self.events if event.preview is not None]
         pictures = [picture.raw for picture in self.pictures]
-        return sum(raw.header.num_bytes for raw in (*pictures, *previews))
+        films = sum(len(picture.film) for picture in self.pictures)
+        return films + sum(raw.header.num_bytes for raw in (*pictures, *previews))
+
+    @property
+    def completed_at(self) -> float | None:
+        """When it ended, in seconds since 1970; None while it has not."""
+        if self.finished_s is None:
+            return None
+        return self.created_at + self.finished_s - self.created_s
+
+    @property
+    def percent(self) -> int:
+        """How many of its steps are done, in percent; 100 only of a job that is completed."""
+        if self.status == "completed":
+            return 100
+        num_steps = self.num_pictures * self.order.num_steps
+        num_done = sum(event.kind == "step" for event in self.events)
+        return min(99, 100 * num_done // num_steps)
 
     @property
     def is_finished(self) -> bool:
@@ -118,6 +140,8 @@ class Job:
         kind: EventKind = "failed" if error else "done"
         self.publish(JobEvent(kind=kind, message=str(error) if error else ""))
         self.finished_s = now_s
+        if self.on_end is not None:
+            self.on_end()
 
     async def follow(self) -> AsyncIterator[JobEvent]:
         """Yield every event from the first one, until the job has ended."""
@@ -147,14 +171,27 @@ class JobBook:
         self._jobs: OrderedDict[str, Job] = OrderedDict()
 
     def add(self, job: Job) -> None:
-        """Keep `job`; forget the oldest finished ones beyond the bounds."""
+        """Keep `job` while it runs, and afterwards within the bounds."""
         self._jobs[job.job_id] = job
-        finished = [one for one in self._jobs.values() if one.is_finished]
+        job.on_end = self._forget_oldest
+        if job.is_finished:
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        """Forget the jobs that ended first, beyond the bounds; never the one that ended last."""
+        ended = [(job.finished_s, job) for job in self._jobs.values() if job.finished_s is not None]
+        finished = [job for _, job in sorted(ended, key=lambda pair: pair[0])]
         num_bytes = sum(one.num_bytes for one in finished)
-        while finished and (len(finished) > self._max_finished or num_bytes > self._max_bytes):
+        while len(finished) > 1 and (
+            len(finished) > self._max_finished or num_bytes > self._max_bytes
+        ):
             oldest = finished.pop(0)
             num_bytes -= oldest.num_bytes
             del self._jobs[oldest.job_id]
+
+    def films(self) -> list[Job]:
+        """Return all jobs that draw films, the oldest first."""
+        return [job for job in self._jobs.values() if job.order.task == "film"]
 
     def find(self, job_id: str) -> Job | None:
         """Return the job with this id, or None."""

@@ -1,6 +1,7 @@
 """What the API process and the model process say to each other: small frozen records.
 
-One message is a JSON header and raw pixels. No pickle, no path of a client, no code.
+One message is a JSON header and raw pixels; the pixels of a film travel encoded, after a picture of it.
+No pickle, no path of a client, no code.
 """
 
 from typing import Annotated, Literal
@@ -40,6 +41,23 @@ class RawPicture(BaseModel):
     pixels: bytes = Field(repr=False)
 
 
+class FilmFacts(Message):
+    """What a model of films can draw.
+
+    Attributes:
+        default_num_frames: of a film that leaves its length out.
+        frames_per_latent: a film has 1 + a multiple of this many frames.
+        num_frames: the only lengths on offer, in frames; empty = all that fit.
+        max_pixels: width x height x frames.
+    """
+
+    default_num_frames: int
+    frames_per_latent: int
+    frames_per_s: int
+    num_frames: tuple[int, ...] = ()
+    max_pixels: int
+
+
 class ModelFacts(Message):
     """What a started model process says of its model; the API checks requests by it.
 
@@ -51,6 +69,7 @@ class ModelFacts(Message):
         can_take_references: False on compiled programs, for the same reason.
         token_pixels: side of the square of pixels that one token stands for.
         smoke_sha256: digest of the smoke generation's pixels.
+        film: None where the model draws pictures; else it draws films alone.
     """
 
     model_name: str
@@ -77,6 +96,7 @@ class ModelFacts(Message):
     smoke_num_cached: int
     load_s: float
     smoke_s: float
+    film: FilmFacts | None = None
 
 
 class Load(Message):
@@ -87,18 +107,19 @@ class Load(Message):
 
 
 class Draw(Message):
-    """Draw one picture. `pictures`: of an edit template (RGB) and mask (L, 255 = edit), then
-    references (RGB); of a generation references alone."""
+    """Draw one picture, or one film of `num_frames`. `pictures`: of an edit template (RGB) and mask (L,
+    255 = edit), then references (RGB); of a generation references alone; of a film none."""
 
     kind: Literal["draw"] = "draw"
     draw_id: str
-    task: Literal["generate", "edit"]
+    task: Literal["generate", "edit", "film"]
     prompt: str
     seed: int
     image_index: int = 0
     width: int
     height: int
     num_steps: int
+    num_frames: int = 1
     guidance_scale: float | None = None
     negative_prompt: str | None = None
     step_cache: str = "off"
@@ -156,7 +177,13 @@ class Stepped(Message):
 
 
 class Drawn(Message):
-    """The picture is done and follows. `receipt` is JSON; `draw_ms` counts the drawing alone."""
+    """The picture is done and follows; of a film its first frame, then the whole of it as an MP4 file.
+
+    Attributes:
+        receipt: JSON.
+        draw_ms: counts the drawing, and the encoding of a film.
+        film_bytes: length of the MP4 file; 0 = none.
+    """
 
     kind: Literal["drawn"] = "drawn"
     draw_id: str
@@ -164,6 +191,7 @@ class Drawn(Message):
     warnings: tuple[str, ...]
     draw_ms: float
     pictures: tuple[PictureHeader, ...]
+    film_bytes: int = Field(0, ge=0)
 
 
 class DrawFailed(Message):
@@ -203,26 +231,37 @@ def picture_headers(message: AnyMessage) -> tuple[PictureHeader, ...]:
     return message.pictures if isinstance(message, Draw | Stepped | Drawn) else ()
 
 
-def join_pixels(message: AnyMessage, pictures: tuple[RawPicture, ...]) -> bytes:
-    """Return the pixels that follow the header of `message`. Raises MessageError."""
+def film_length(message: AnyMessage) -> int:
+    """Return how many bytes of a film follow the pixels of `message`."""
+    return message.film_bytes if isinstance(message, Drawn) else 0
+
+
+def join_payload(message: AnyMessage, pictures: tuple[RawPicture, ...], film: bytes = b"") -> bytes:
+    """Return what follows the header of `message`: pixels, then the film. Raises MessageError."""
     if tuple(picture.header for picture in pictures) != picture_headers(message):
         raise MessageError(f"{message.kind}: the pictures are not those that its header lists")
-    return b"".join(picture.pixels for picture in pictures)
+    if len(film) != film_length(message):
+        raise MessageError(
+            f"{message.kind}: the film has {len(film)} bytes, its header {film_length(message)}"
+        )
+    return b"".join((*(picture.pixels for picture in pictures), film))
 
 
-def split_pixels(message: AnyMessage, pixels: bytes) -> tuple[RawPicture, ...]:
-    """Return the pictures in `pixels`, as the header of `message` lists them.
+def split_payload(message: AnyMessage, payload: bytes) -> tuple[tuple[RawPicture, ...], bytes]:
+    """Return the pictures and the film in `payload`, as the header of `message` lists them.
 
     Raises MessageError where the lengths differ.
     """
     headers = picture_headers(message)
-    expected = sum(header.num_bytes for header in headers)
-    if expected != len(pixels):
-        raise MessageError(f"{message.kind}: {len(pixels)} bytes of pixels, its header {expected}")
+    expected = sum(header.num_bytes for header in headers) + film_length(message)
+    if expected != len(payload):
+        raise MessageError(
+            f"{message.kind}: a payload of {len(payload)} bytes, its header {expected}"
+        )
     pictures: list[RawPicture] = []
     start = 0
     for header in headers:
         end = start + header.num_bytes
-        pictures.append(RawPicture(header=header, pixels=pixels[start:end]))
+        pictures.append(RawPicture(header=header, pixels=payload[start:end]))
         start = end
-    return tuple(pictures)
+    return tuple(pictures), payload[start:]

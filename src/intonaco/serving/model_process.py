@@ -27,7 +27,6 @@ from intonaco.serving.messages import (
     Cancel,
     Draw,
     DrawFailed,
-    Drawn,
     Load,
     Loading,
     ModelFacts,
@@ -53,10 +52,8 @@ class Engine(Protocol):
         """Load the model and run the smoke generation. Raises what stands in the way."""
         ...
 
-    def draw(
-        self, order: Draw, inputs: tuple[RawPicture, ...], report: ReportStep
-    ) -> tuple[Drawn, RawPicture]:
-        """Draw `order`. Raises GenerationCancelled where `report` returned False."""
+    def draw(self, order: Draw, inputs: tuple[RawPicture, ...], report: ReportStep) -> Frame:
+        """Return `Drawn` and what was drawn. Raises GenerationCancelled where `report` said False."""
         ...
 
 
@@ -139,11 +136,11 @@ class ModelProcess:
         try:
             if order.draw_id == self._cancelled:
                 raise GenerationCancelled("cancelled before the first step")
-            drawn, picture = self._engine.draw(order, inputs, report)
+            drawn = self._engine.draw(order, inputs, report)
         except Exception as error:  # noqa: BLE001  one bad request must not end the process
             self._frames.send(draw_failed(order.draw_id, error))
         else:
-            self._frames.send(drawn, (picture,))
+            self._frames.send_frame(drawn)
 
 
 def draw_failed(draw_id: str, error: Exception) -> DrawFailed:

@@ -1,39 +1,30 @@
-"""Turns a request into a job, or refuses it: every rule is checked here, before the queue.
+"""Turns a request for pictures into a job, or refuses it: every rule is checked before the queue.
 
 Needs the facts that the model process told, no torch and no model process that is awake.
 """
 
-import secrets
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
 from typing import cast
 
 from PIL import Image
 
-from intonaco.errors import FieldError, InputError, PromptTooLongError
-from intonaco.families.light_tokenizer import read_light_tokenizer
-from intonaco.families.prompt import ChatTokenizer
-from intonaco.families.request import check_text
-from intonaco.serving.bodies import EditForm, GenerationBody, Shared
+from intonaco.errors import FieldError
+from intonaco.serving.bodies import Common, EditForm, GenerationBody, Shared
+from intonaco.serving.checks import (
+    Limits,
+    check_given,
+    check_range,
+    check_size,
+    common_fields,
+)
 from intonaco.serving.jobs import Job, preview_steps
-from intonaco.serving.messages import Draw, ModelFacts, RawPicture
+from intonaco.serving.messages import Draw, RawPicture
 from intonaco.serving.pixels import decode, decode_mask, num_pixels, to_raw
-from intonaco.serving.profile import ServingProfile, parse_size
 
-DRAWN_SEED_BITS = 32
 DEFAULT_FEATHER_PIXELS = 6
 MIN_REFERENCE_PIXELS = 64
 MAX_REFERENCE_ASPECT = 8
 HALF_OPAQUE = 128
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What a request is held against: the operator's profile and the model's facts."""
-
-    profile: ServingProfile
-    facts: ModelFacts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +37,9 @@ class Uploads:
 
 def generation_order(body: GenerationBody, limits: Limits) -> Draw:
     """Return what `body` asks to draw. Raises FieldError."""
-    width, height = _check_size(body.size, limits)
-    if not body.prompt.strip():
-        raise FieldError("prompt", "prompt must say what to draw, got nothing")
+    _refuse_films(limits)
+    width, height = check_size(body.size, limits)
+    check_given(body.prompt)
     return _order("generate", width, height, _shared(body, body.prompt, limits), ())
 
 
@@ -60,6 +51,7 @@ def edit_order(
     The first image is changed under the mask, the others are references. Without a mask, and with no
     transparent pixel in the first image, nothing has to stay: all images are references.
     """
+    _refuse_films(limits)
     _check_uploads(uploads, limits)
     shared = _shared(form, form.prompt, limits)
     first = decode(uploads.images[0], "image")
@@ -69,12 +61,12 @@ def edit_order(
         to_raw(decode(content, "image").convert("RGB")) for content in uploads.images[1:]
     )
     if not has_mask:
-        width, height = _check_size(form.size, limits)
+        width, height = check_size(form.size, limits)
         references = (to_raw(first.convert("RGB")), *others)
         _check_references(references, limits)
         return _order("generate", width, height, shared, references), references
     width, height = first.size
-    _check_size(f"{width}x{height}", limits, field="image")
+    check_size(f"{width}x{height}", limits, field="image")
     if form.size not in (None, "auto", f"{width}x{height}"):
         raise FieldError(
             "size", f"size must be that of the image, {width}x{height}, got {form.size}"
@@ -96,14 +88,15 @@ def edit_order(
 def make_job(
     order: Draw,
     inputs: tuple[RawPicture, ...],
-    body: Shared,
+    body: Common,
     limits: Limits,
     *,
     caller: str,
     now_s: float,
+    created_at: float,
     job_id: str,
 ) -> Job:
-    """Return the job of a checked order."""
+    """Return the job of a checked order; `now_s` on the supervisor's clock, `created_at` since 1970."""
     allowed_s = limits.profile.request_timeout_s
     timeout_s = min(allowed_s, allowed_s if body.timeout_s is None else body.timeout_s)
     return Job(
@@ -111,8 +104,9 @@ def make_job(
         caller=f"{caller} {body.user or ''}",
         order=order,
         inputs=inputs,
-        num_pictures=body.n or 1,
+        num_pictures=body.num_pictures,
         created_s=now_s,
+        created_at=created_at,
         deadline_s=now_s + timeout_s,
     )
 
@@ -132,36 +126,22 @@ def _order(
 
 
 def _shared(body: Shared, prompt: str, limits: Limits) -> dict[str, object]:
-    """Return the fields of an order that both routes have, checked."""
-    facts, profile = limits.facts, limits.profile
-    if body.model not in (None, facts.model_name):
-        raise FieldError("model", f"model must be {facts.model_name!r}, got {body.model!r}")
-    _check_range("n", body.n or 1, 1, profile.max_pictures)
-    num_steps = facts.default_num_steps if body.steps is None else body.steps
-    _check_range("steps", num_steps, 1, profile.max_steps)
+    """Return the fields of an order that both image routes have, checked."""
+    check_range("n", body.num_pictures, 1, limits.profile.max_pictures)
     _check_output(body)
-    for field, text in (("prompt", prompt), ("negative_prompt", body.negative_prompt)):
-        if text is not None:
-            _check_prompt(field, text, limits)
-    if facts.is_distilled:
-        _refuse_guidance(body)
-    step_cache = profile.step_caches[0] if body.step_cache is None else body.step_cache
-    if step_cache not in profile.step_caches:
+    fields = common_fields(body, prompt, limits)
+    num_steps = cast("int", fields["num_steps"])
+    return {**fields, "preview_steps": preview_steps(body.partial_images or 0, num_steps)}
+
+
+def _refuse_films(limits: Limits) -> None:
+    facts = limits.facts
+    if facts.film is not None:
         raise FieldError(
-            "step_cache",
-            f"step_cache must be one of {', '.join(profile.step_caches)}, got {step_cache!r}",
+            "model",
+            f"model {facts.model_name!r} ({facts.family}) draws films, not pictures; ask POST "
+            "/v1/videos, or serve a model of pictures",
         )
-    return {
-        "draw_id": "",
-        "prompt": prompt,
-        "seed": secrets.randbits(DRAWN_SEED_BITS) if body.seed is None else body.seed,
-        "num_steps": num_steps,
-        "guidance_scale": body.guidance_scale,
-        "negative_prompt": body.negative_prompt,
-        "step_cache": step_cache,
-        "is_private": bool(body.private),
-        "preview_steps": preview_steps(body.partial_images or 0, num_steps),
-    }
 
 
 def _check_output(body: Shared) -> None:
@@ -171,57 +151,6 @@ def _check_output(body: Shared) -> None:
             "output_compression must be left out for png, which loses nothing; or set output_format "
             "to jpeg or webp",
         )
-
-
-def _refuse_guidance(body: Shared) -> None:
-    for field in ("guidance_scale", "negative_prompt"):
-        if getattr(body, field) is not None:
-            raise FieldError(field, f"{field} must be left out: the model is distilled")
-
-
-def _check_prompt(field: str, text: str, limits: Limits) -> None:
-    longest = limits.profile.max_prompt_characters
-    if len(text) > longest:
-        raise FieldError(
-            field, f"{field} must have at most {longest} characters, got {len(text)}; shorten it"
-        )
-    try:
-        check_text(field, text)
-        tokenizer = _tokenizer(limits.facts.tokenizer_folder, limits.facts.max_prompt_tokens)
-        tokenizer.count_tokens(text)
-    except PromptTooLongError as error:
-        raise FieldError(field, str(error).replace("prompt", field, 1)) from None
-    except InputError as error:
-        raise FieldError(field, str(error)) from None
-
-
-@lru_cache(maxsize=1)
-def _tokenizer(folder: str, max_tokens: int) -> ChatTokenizer:
-    """Read once: a restarted model process tells the same folder again."""
-    return ChatTokenizer(read_light_tokenizer(Path(folder)), max_sequence_length=max_tokens)
-
-
-def _check_size(text: str | None, limits: Limits, *, field: str = "size") -> tuple[int, int]:
-    facts, profile = limits.facts, limits.profile
-    if text in (None, "auto"):
-        text = f"{facts.default_width}x{facts.default_height}"
-    size = parse_size(text)
-    if size is None:
-        raise FieldError(field, f"{field} must be WIDTHxHEIGHT, such as 192x192, got {text[:20]!r}")
-    if facts.sizes and text not in facts.sizes:
-        raise FieldError(field, f"{field} must be one of {', '.join(facts.sizes)}, got {text}")
-    most = min(profile.max_pixels, facts.max_pixels)
-    if size[0] * size[1] > most:
-        raise FieldError(field, f"{field} must have at most {most} pixels, got {text}")
-    multiple, least = facts.token_pixels, facts.min_side_pixels
-    if any(side % multiple or side < least for side in size):
-        near = "x".join(str(max(least, round(side / multiple) * multiple)) for side in size)
-        raise FieldError(
-            field,
-            f"{field} must have sides that are multiples of {multiple} and at least {least}, got "
-            f"{text}; {near} works",
-        )
-    return size
 
 
 def _check_uploads(uploads: Uploads, limits: Limits) -> None:
@@ -265,11 +194,6 @@ def _check_references(references: tuple[RawPicture, ...], limits: Limits) -> Non
                 f"most {MAX_REFERENCE_ASPECT} times as long as wide, got "
                 f"{reference.header.width}x{reference.header.height}",
             )
-
-
-def _check_range(field: str, value: int, low: int, high: int) -> None:
-    if not low <= value <= high:
-        raise FieldError(field, f"{field} must be in {low}..{high}, got {value}")
 
 
 def _has_holes(image: Image.Image) -> bool:

@@ -17,9 +17,10 @@ from intonaco.errors import ProfileError
 
 MAX_PROFILE_BYTES = 1 << 20
 MIN_KEY_CHARACTERS = 16
-SIZE = re.compile(r"([1-9]\d{0,4})x([1-9]\d{0,4})")
+SIZE = re.compile(r"([1-9]\d{0,4})x([1-9]\d{0,4})", re.ASCII)
 
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
+FilmSeconds = Annotated[float, Field(gt=0, le=60)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
@@ -51,8 +52,13 @@ class ServingProfile(BaseModel):
     )
 
     sizes: tuple[str, ...] = Field((), description="sizes on offer; empty = all that fit the model")
-    max_pixels: Count = Field(1_000_000, description="width x height of a drawn picture")
-    max_steps: int = Field(50, ge=1, le=1000, description="denoising steps of a picture")
+    max_pixels: Count = Field(1_000_000, description="width x height of a drawn picture or frame")
+    film_seconds: tuple[FilmSeconds, ...] = Field(
+        (),
+        description="lengths of films on offer; empty = all that fit, on programs the model's default",
+    )
+    max_film_seconds: FilmSeconds = Field(5, description="length of a film, at 16 frames a second")
+    max_steps: int = Field(50, ge=1, le=1000, description="denoising steps of a picture or film")
     step_caches: tuple[str, ...] = Field(
         ("off", "cadence:2", "online-delta"),
         min_length=1,

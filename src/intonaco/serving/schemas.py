@@ -65,6 +65,45 @@ class JobAnswer(BaseModel):
     data: list[ImageFields]
 
 
+class VideoAnswer(BaseModel):
+    """A film: what was asked, how far it is, and how it was drawn."""
+
+    id: str
+    object: str
+    status: str
+    progress: int
+    created_at: int
+    completed_at: int | None
+    expires_at: int | None
+    error: ErrorFields | None
+    model: str
+    prompt: str | None
+    remixed_from_video_id: str | None
+    seconds: str
+    size: str
+    seed: int
+    receipt: dict[str, Any] | None
+    timings: dict[str, float] | None
+
+
+class VideoList(BaseModel):
+    """Films, a page of them."""
+
+    object: str
+    data: list[VideoAnswer]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
+
+class VideoDeleted(BaseModel):
+    """A film that is no more."""
+
+    id: str
+    object: str
+    deleted: bool
+
+
 FAULTS: dict[int | str, dict[str, Any]] = {
     number: {"model": ErrorAnswer, "description": meaning} for number, meaning in NUMBERS.items()
 }

@@ -1,15 +1,17 @@
 """What all routes share: one object made at start, handed to them, no global."""
 
 import asyncio
+import time
 from dataclasses import dataclass
 
 from intonaco.errors import IntonacoError
-from intonaco.serving.bodies import Shared
+from intonaco.serving.bodies import Common, Shared
+from intonaco.serving.checks import Limits
 from intonaco.serving.jobs import DrawnPicture, Job, JobBook
 from intonaco.serving.journal import Journal
 from intonaco.serving.messages import Draw, RawPicture
 from intonaco.serving.metrics import Metrics
-from intonaco.serving.orders import Limits, make_job
+from intonaco.serving.orders import make_job
 from intonaco.serving.pixels import encode
 from intonaco.serving.profile import ServingProfile
 from intonaco.serving.supervisor import Supervisor
@@ -31,7 +33,7 @@ class Service:
         return Limits(profile=self.profile, facts=self.supervisor.check_accepting())
 
     def submit(
-        self, order: Draw, inputs: tuple[RawPicture, ...], body: Shared, *, caller: str, job_id: str
+        self, order: Draw, inputs: tuple[RawPicture, ...], body: Common, *, caller: str, job_id: str
     ) -> Job:
         """Queue a checked order as a job. Raises QueueFullError, NotReadyError."""
         job = make_job(
@@ -41,6 +43,7 @@ class Service:
             self.limits(),
             caller=caller,
             now_s=self.supervisor.clock(),
+            created_at=time.time(),
             job_id=job_id,
         )
         self.supervisor.submit(job)
@@ -52,6 +55,7 @@ class Service:
             task=order.task,
             size=f"{order.width}x{order.height}",
             num_steps=order.num_steps,
+            num_frames=order.num_frames if order.task == "film" else None,
             num_pictures=job.num_pictures,
             user=body.user,
         )

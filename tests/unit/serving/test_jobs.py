@@ -9,7 +9,13 @@ from tests.unit.serving.test_messages import draw
 
 
 def make_job(job_id: str = "req-1", **fields) -> Job:
-    values = {"caller": "c", "order": draw(), "created_s": 0.0, "deadline_s": 9.0}
+    values = {
+        "caller": "c",
+        "order": draw(),
+        "created_s": 0.0,
+        "created_at": 1e9,
+        "deadline_s": 9.0,
+    }
     return Job(**{"job_id": job_id, **values, **fields})
 
 
@@ -84,3 +90,58 @@ def test_the_book_keeps_no_more_pixels_than_it_may():
         return [name for name in names if book.find(name)]
 
     assert asyncio.run(live()) == ["two", "three"]
+
+
+def test_a_film_counts_as_what_the_book_keeps():
+    async def live() -> list[str]:
+        book = JobBook(max_finished=9, max_bytes=2 * 64 * 64 * 3)
+        for name, film in (("one", b""), ("two", bytes(64 * 64 * 3))):
+            job = make_job(name)
+            book.add(job)
+            raw = fake_picture(job.next_draw())
+            job.pictures.append(
+                DrawnPicture(raw=raw, film=film, receipt="", warnings=(), draw_ms=1.0)
+            )
+            job.finish(1.0)
+        return [name for name in ("one", "two") if book.find(name)]
+
+    assert asyncio.run(live()) == ["two"]
+
+
+def test_the_book_forgets_what_ended_first_as_soon_as_another_ends():
+    async def live() -> list[list[str]]:
+        book = JobBook(max_finished=1)
+        jobs = [make_job(name) for name in ("one", "two")]
+        seen = []
+        for job in jobs:
+            book.add(job)
+        for now_s, job in enumerate(reversed(jobs), start=1):
+            job.finish(float(now_s))
+            seen.append([name for name in ("one", "two") if book.find(name)])
+        return seen
+
+    assert asyncio.run(live()) == [["one", "two"], ["one"]]
+
+
+def test_progress_is_told_in_percent_of_all_steps():
+    async def live() -> list[int]:
+        job = make_job(num_pictures=2)
+        seen = [job.percent]
+        for _ in range(2):
+            for step in range(4):
+                job.publish(JobEvent(kind="step", step=step, num_steps=4))
+            seen.append(job.percent)
+        job.finish(1.0)
+        return [*seen, job.percent]
+
+    assert asyncio.run(live()) == [0, 50, 99, 100]
+
+
+def test_the_end_of_a_job_is_told_on_the_calendars_clock():
+    async def live() -> list[float | None]:
+        job = make_job(created_s=2.0)
+        before = job.completed_at
+        job.finish(5.5)
+        return [before, job.completed_at]
+
+    assert asyncio.run(live()) == [None, 1e9 + 3.5]

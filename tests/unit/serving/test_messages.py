@@ -16,7 +16,7 @@ from intonaco.serving.framing import (
     read_frame,
     read_lengths,
 )
-from intonaco.serving.messages import Draw, PictureHeader, RawPicture, Stepped, Stop
+from intonaco.serving.messages import Draw, Drawn, PictureHeader, RawPicture, Stepped, Stop
 
 
 def raw(width: int, height: int, mode: str = "RGB") -> RawPicture:
@@ -85,10 +85,34 @@ def test_what_is_no_message_is_refused(header):
 
 def test_pixels_of_another_length_than_the_header_says_are_refused():
     message = Stepped(draw_id="a", index=0, num_steps=1, elapsed_s=0, pictures=(raw(2, 2).header,))
-    with pytest.raises(MessageError, match="11 bytes of pixels, its header 12"):
+    with pytest.raises(MessageError, match="a payload of 11 bytes, its header 12"):
         decode_frame(message.model_dump_json().encode(), bytes(11))
 
 
 def test_pictures_that_the_header_does_not_list_are_not_sent():
     with pytest.raises(MessageError, match="not those that its header lists"):
         encode_frame(Frame(message=draw(), pictures=(raw(1, 1),)))
+
+
+def drawn_film(film: bytes, film_bytes: int | None = None) -> Frame:
+    picture = raw(2, 3)
+    message = Drawn(
+        draw_id="a",
+        receipt="{}",
+        warnings=(),
+        draw_ms=1.0,
+        pictures=(picture.header,),
+        film_bytes=len(film) if film_bytes is None else film_bytes,
+    )
+    return Frame(message=message, pictures=(picture,), film=film)
+
+
+def test_a_film_travels_after_its_first_frame():
+    frame = drawn_film(b"an mp4 file")
+    assert read_back(encode_frame(frame)) == frame
+
+
+@pytest.mark.parametrize("film_bytes", [0, 10, 12])
+def test_a_film_of_another_length_than_the_header_says_is_not_sent(film_bytes):
+    with pytest.raises(MessageError, match=f"the film has 11 bytes, its header {film_bytes}"):
+        encode_frame(drawn_film(b"an mp4 file", film_bytes))
