@@ -196,7 +196,7 @@ def run_threads(bench: Bench, num_threads: int, options: argparse.Namespace) -> 
     if not options.no_torch_compile:
         calls["torch.compile float32"] = bench.torch_compiled()
     if util.find_spec("openvino") is not None:
-        served = [
+        served: list[Precision] = [
             name for name in PRECISIONS if not make_backend("openvino").supports_precision(name)
         ]
         calls |= {f"openvino {name}": bench.program("openvino", name) for name in served}

@@ -14,6 +14,7 @@ import os
 import platform
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -127,7 +128,8 @@ class InductorBackend:
         except RuntimeError as error:
             raise ArtifactDamagedError(
                 f"the program of {spec.component!r} in {folder} cannot be loaded "
-                f"({str(error).splitlines()[0]:.160}); remove the folder to compile it again"
+                f"({str(error).splitlines()[0]:.160}); see that {tempfile.gettempdir()} ($TMPDIR), where "
+                "it is unpacked, has room and can be written, or remove the folder to compile it again"
             ) from error
         return _InductorProgram(spec, loaded)
 

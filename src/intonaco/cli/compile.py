@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from intonaco.cli import options, program_options
 from intonaco.cli.program_needs import Asked, find_needs
 from intonaco.cli.terminal import Terminal
-
-if TYPE_CHECKING:
-    from intonaco.template.manifest import TemplateManifest
 
 
 def compile_programs(
@@ -67,17 +62,6 @@ def compile_programs(
                     {"component": spec.component, "digest": folder.name}
                     for spec, folder in zip(needs.specs, folders, strict=True)
                 ],
-                "templates": [describe(manifest) for manifest in needs.templates],
+                "templates": needs.describe_templates(),
             }
         )
-
-
-def describe(manifest: TemplateManifest) -> dict[str, object]:
-    """Return what of a template its programs depend on, as fields for a machine."""
-    identity = manifest.identity
-    return {
-        "template_id": manifest.template_id,
-        "width": identity["width"],
-        "height": identity["height"],
-        "num_edited_tokens": manifest.tokens.is_edited().count(True),
-    }

@@ -56,6 +56,19 @@ class Needs:
     specs: list[ProgramSpec]
     templates: list[TemplateManifest]
 
+    def describe_templates(self) -> list[dict[str, object]]:
+        """Return what of each template its programs depend on, as fields for a machine."""
+        return [
+            {
+                "template_id": manifest.template_id,
+                "width": manifest.identity["width"],
+                "height": manifest.identity["height"],
+                "num_tokens": manifest.tokens.rows * manifest.tokens.columns,
+                "num_edited_tokens": manifest.tokens.is_edited().count(True),
+            }
+            for manifest in self.templates
+        ]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Drawn:

@@ -13,7 +13,6 @@ from intonaco.cli.terminal import Terminal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from intonaco.backends.base import Backend
     from intonaco.programs.spec import ProgramKey
     from intonaco.programs.store import ArtifactStore
 
@@ -117,10 +116,17 @@ def explain(
         library = needs.library
         fingerprint = library.backend.fingerprint()
         keys = {key.digest: key for key in (make_key(spec, fingerprint) for spec in needs.specs)}
-        answers = [_answer(library.store, library.backend, key) for key in keys.values()]
+        answers = [_answer(library.store, key) for key in keys.values()]
+        templates = needs.describe_templates()
+        for one in templates:
+            terminal.say(
+                f"template {one['template_id']:.16}: {one['width']}x{one['height']}, "
+                f"{one['num_edited_tokens']} of {one['num_tokens']} tokens left to edits"
+            )
+        width = max(len(answer["component"]) for answer in answers)
         for answer in answers:
-            terminal.say(f"{answer['component']:<22} {answer['text']}")
-        terminal.result({"programs": answers})
+            terminal.say(f"{answer['component']:<{width}} {answer['text']}")
+        terminal.result({"programs": answers, "templates": templates})
 
 
 @programs.command("verify")
@@ -196,13 +202,10 @@ def prune(
         )
 
 
-def _answer(store: ArtifactStore, backend: Backend, key: ProgramKey) -> dict[str, Any]:
+def _answer(store: ArtifactStore, key: ProgramKey) -> dict[str, Any]:
     from intonaco.errors import ArtifactDamagedError
 
     answer: dict[str, Any] = {"component": key.spec.component, "digest": key.digest}
-    reasons = backend.supports(key.spec)
-    if reasons:
-        return {**answer, "is_stored": False, "text": f"cannot be compiled: {'; '.join(reasons)}"}
     try:
         if store.find(key) is not None:
             return {**answer, "is_stored": True, "text": f"stored as {key.digest[:SHOWN_DIGITS]}"}

@@ -334,16 +334,21 @@ def check_size(width: int, height: int, *, multiple: int) -> None:
 
 def check_reference(reference: Image, name: str) -> None:
     """Raise PictureError unless the model can read `reference`."""
-    short, long = sorted(reference.size)
+    check_reference_size(*reference.size, name=name)
+
+
+def check_reference_size(width: int, height: int, *, name: str) -> None:
+    """Raise PictureError unless the model can read a reference of this size, in pixels."""
+    short, long = sorted((width, height))
     if short < MIN_SIDE_PIXELS:
         raise PictureError(
-            f"{name} must be at least {MIN_SIDE_PIXELS} pixels a side, got {reference.width} x "
-            f"{reference.height}; pass a larger picture"
+            f"{name} must be at least {MIN_SIDE_PIXELS} pixels a side, got {width} x {height}; pass a "
+            "larger picture"
         )
     if long > MAX_REFERENCE_ASPECT * short:
         raise PictureError(
-            f"{name} must be at most {MAX_REFERENCE_ASPECT} times as long as wide, got "
-            f"{reference.width} x {reference.height}; crop it"
+            f"{name} must be at most {MAX_REFERENCE_ASPECT} times as long as wide, got {width} x "
+            f"{height}; crop it"
         )
 
 

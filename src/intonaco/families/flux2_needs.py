@@ -8,7 +8,12 @@ from typing import Any
 
 from intonaco.backends.spec import ProgramSpec
 from intonaco.errors import RequestError
-from intonaco.families.flux2 import Flux2Family, check_size, shrunk_size
+from intonaco.families.flux2 import (
+    Flux2Family,
+    check_reference_size,
+    check_size,
+    shrunk_size,
+)
 from intonaco.families.flux2_programs import ProgramDenoiser
 from intonaco.families.flux2_shapes import DenoiserShape, denoiser_shape
 from intonaco.families.flux2_state_programs import chain_specs
@@ -22,7 +27,8 @@ def picture_specs(family: Flux2Family, shape: PictureShape) -> list[ProgramSpec]
 
     Edits on a template need the chains of edited tokens and, for what its state does not bring, the
     dense ones; both without references too: so this machine is timed before a template streams in.
-    Raises RequestError where the model cannot draw that shape.
+    Raises RequestError where the model cannot draw that shape, PictureError where it cannot read a
+    reference of such a size.
     """
     shapes = _Shapes.of(family, shape)
     components = _Components.of(family)
@@ -75,6 +81,8 @@ class _Shapes:
             )
         width, height = shape.size
         rows, columns = height // side, width // side
+        for size in shape.reference_sizes:
+            check_reference_size(*size, name="reference_size")
         references = [_grid(size, side) for size in shape.reference_sizes]
         encoded = [(rows, columns)] * shape.is_edit + references
         sparse, dense = _denoiser_shapes(

@@ -67,14 +67,16 @@ def ensure_programs(
     check_supported(backend, specs)
     fingerprint = backend.fingerprint()
     keys = [make_key(spec, fingerprint) for spec in specs]
-    if not may_compile:
-        return [store.require(key) for key in keys]
     distinct = {key.digest: key for key in keys}
     folders: dict[str, Path] = {}
     with _Compiler(store, backend) as compiler:
         for index, (digest, key) in enumerate(distinct.items()):
             report = _reporter(progress, key, index, len(distinct))
-            folders[digest] = _ensure_one(store, key, compiler, report)
+            if may_compile:
+                folders[digest] = _ensure_one(store, key, compiler, report)
+            else:
+                folders[digest] = store.require(key)
+                report("found", 0.0, "")
     return [folders[key.digest] for key in keys]
 
 

@@ -10,6 +10,7 @@ Finds, checks, lists and prunes. Compiles nothing.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 import uuid
@@ -26,14 +27,10 @@ from intonaco.errors import (
     FingerprintError,
     SaveError,
 )
-from intonaco.programs.manifest import (
-    MANIFEST_NAME,
-    Manifest,
-    check_files,
-    read_manifest,
-)
+from intonaco.programs.manifest import Manifest, check_files, read_manifest
 from intonaco.programs.spec import ProgramKey, key_differences
 
+DIGEST = re.compile(r"[0-9a-f]{32}")
 # Without a compiler its version is unknown here; the artifact says with which it was made.
 COMPILER_FIELD = "compiler"
 
@@ -229,7 +226,8 @@ class ArtifactStore:
     def _folders(self) -> list[Path]:
         if not self.root.is_dir():
             return []
-        return sorted(path for path in self.root.iterdir() if (path / MANIFEST_NAME).exists())
+        # By their names, not by their manifests: one whose manifest is gone is damaged, and is found so.
+        return sorted(path for path in self.root.iterdir() if DIGEST.fullmatch(path.name))
 
     def _verdict(self, folder: Path) -> Verdict:
         component, problem = "?", ""

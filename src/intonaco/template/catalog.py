@@ -160,10 +160,11 @@ class Catalog:
                 f"template id {template_id!r:.70} must start the id of one template of {self.root}, "
                 f"got {len(found)}; there are {known}"
             )
-        entry = found[0]
-        template = Template.open(self.root / entry.folder_name)
-        _check_listed(entry, template)
-        return template
+        return self._open_listed(found[0])
+
+    def open_all(self) -> list[Template]:
+        """Return every template that the catalog lists, by title."""
+        return [self._open_listed(entry) for entry in self.entries()]
 
     def add(self, manifest: TemplateManifest, contents: Mapping[str, bytes]) -> Template:
         """Write a template's folder and list it; one of the same id is replaced.
@@ -200,6 +201,11 @@ class Catalog:
             manifest=manifest,
             manifest_sha256=entry.manifest_sha256,
         )
+
+    def _open_listed(self, entry: CatalogEntry) -> Template:
+        template = Template.open(self.root / entry.folder_name)
+        _check_listed(entry, template)
+        return template
 
     def _replace_folder(self, name: str, contents: Mapping[str, bytes]) -> None:
         target, unique = self.root / name, uuid.uuid4().hex
@@ -248,8 +254,7 @@ def open_templates(path: Path) -> list[Template]:
     """
     if not (path / CATALOG_NAME).is_file():
         return [open_template(path)]
-    catalog = Catalog(path)
-    return [catalog.open(entry.template_id) for entry in catalog.entries()]
+    return Catalog(path).open_all()
 
 
 def check_template(template: Template) -> list[str]:

@@ -59,6 +59,19 @@ def test_an_edit_needs_sparse_programs_and_dense_ones_for_what_does_not_come(why
     assert why("--template", template) == ["text_encoder", *SPARSE, *DENSE, "decoder"]
 
 
+def test_why_says_what_of_a_template_its_programs_depend_on(
+    run, template, tiny_flux2_folder, tmp_path
+):
+    places = ("-m", tiny_flux2_folder, "--store", tmp_path / "store")
+    result = run("programs", "why", *places, "--template", template)
+
+    first, *rest = result.out.splitlines()
+    bits = json.loads((template / "manifest.json").read_text())["tokens"]["edited"]
+    num_edited = bin(int(bits, 16)).count("1")
+    assert first == f"template {template.name}: 64x64, {num_edited} of 16 tokens left to edits"
+    assert [line.split()[0] for line in rest] == ["text_encoder", *SPARSE, *DENSE, "decoder"]
+
+
 def test_references_need_further_programs_and_none_less(why, template):
     without = why("--template", template)
     found = why("--template", template, "--reference-size", "64x64")
@@ -145,13 +158,15 @@ def test_a_model_of_films_has_no_templates(run, template, tmp_path, backend):
         (("--template", "nowhere/3f"), 3, "template nowhere/3f does not exist"),
         (("--template", "file:///nowhere/at/all"), 3, "store file:///nowhere/at is no folder here"),
         (("--reference-size", "wide"), 2, "--reference-size must be WIDTHxHEIGHT in pixels"),
+        (("--reference-size", "48x96"), 2, "reference_size must be at least 64 pixels a side"),
         (("--backend", "eager"), 2, "--backend must be inductor or openvino, got 'eager'"),
     ],
 )
 def test_what_cannot_be_compiled_for_is_said(
-    run, template, tiny_flux2_folder, words, code, message
+    run, template, tiny_flux2_folder, tmp_path, words, code, message
 ):
-    result = run("compile", "-m", tiny_flux2_folder, "--template", template, *words)
+    places = ("-m", tiny_flux2_folder, "--store", tmp_path / "store")
+    result = run("compile", *places, "--template", template, *words)
 
     assert (result.code, message in result.err) == (code, True), result.err
 

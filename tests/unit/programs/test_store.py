@@ -71,6 +71,16 @@ def test_a_truncated_manifest_is_found(store):
         store.find(key)
 
 
+def test_a_program_without_a_manifest_goes_as_its_error_says(store):
+    key = publish(store, affine_spec())
+    (store.root / key.digest / MANIFEST_NAME).unlink()
+    with pytest.raises(ArtifactDamagedError, match=r"manifest.json cannot be read.*--damaged"):
+        store.find(key)
+    assert [verdict.digest for verdict in store.verify() if verdict.problem] == [key.digest]
+    assert store.remove_damaged(key.digest) is not None
+    assert store.find(key) is None
+
+
 def test_an_altered_key_is_found(store):
     key = publish(store, affine_spec())
     path = store.root / key.digest / MANIFEST_NAME
@@ -95,6 +105,19 @@ def test_a_copied_store_serves_without_a_compiler(store, tmp_path):
     backend = FakeBackend(has_compiler=False)
     folders = ensure_programs(copy, backend, [affine_spec()], may_compile=False)
     assert (folders[0] / "program.bin").read_bytes() == b"binary"
+
+
+def test_what_is_found_is_reported_also_where_nothing_may_compile(store):
+    keys = [publish(store, spec) for spec in (affine_spec(), probe_spec())]
+    found = []
+    ensure_programs(
+        store,
+        FakeBackend(),
+        [affine_spec(), probe_spec(), affine_spec()],
+        may_compile=False,
+        progress=lambda event: found.append((event.phase, event.digest)),
+    )
+    assert found == [("found", key.digest) for key in keys]
 
 
 def test_a_copied_store_is_refused_where_the_fingerprint_differs(store):
