@@ -135,11 +135,13 @@ def _is_dense_quicker(situation: Situation) -> bool:
     """Compare waiting with dense steps, where a step can begin again.
 
     In the first step nothing can be borrowed, and beginning it again loses nothing but its time.
+    Whatever the rate promises: who has waited as long as dense steps take believes it no longer. A
+    server that refuses every range at once shows no silence that a rate could be told from.
     """
     if situation.dense_extra_s is None:
         return False
     is_boundary = situation.is_first_of_step or not situation.can_borrow
-    return is_boundary and situation.floor_in_s > situation.dense_extra_s
+    return is_boundary and max(situation.floor_in_s, situation.waited_s) > situation.dense_extra_s
 
 
 def _may_borrow(situation: Situation, settings: LateSettings) -> bool:

@@ -89,6 +89,12 @@ def test_the_first_step_starts_again_dense_when_its_floor_would_come_too_late():
     assert decide_start(late, SETTINGS) == GoDense()
 
 
+def test_a_floor_that_is_promised_for_ever_is_left_once_dense_steps_would_have_been_through():
+    late = replace(LATE, can_borrow=False, floor_in_s=0.01)
+    assert isinstance(decide_start(replace(late, waited_s=7.9), SETTINGS), Wait)
+    assert decide_start(replace(late, waited_s=8.1), SETTINGS) == GoDense()
+
+
 def test_without_a_dense_run_a_dead_link_is_borrowed_through():
     late = replace(
         LATE,
