@@ -8,6 +8,7 @@ Unlike an AOTInductor call, a call here lets other Python threads run.
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Mapping, Sequence
 from importlib import metadata, util
 from pathlib import Path
@@ -100,7 +101,7 @@ class OpenVinoBackend:
 
     def compile(self, spec: ProgramSpec, build: ModuleBuilder, folder: Path) -> None:
         """Write `program.xml` and its constants, without the weights. Raises `CompileError`."""
-        openvino: Any = importlib.import_module("openvino")
+        openvino = import_quietly()
         module = build().to_empty(device=spec.device)
         check_declared(
             spec, (name for name, _ in (*module.named_parameters(), *module.named_buffers()))
@@ -124,7 +125,7 @@ class OpenVinoBackend:
 
     def load(self, spec: ProgramSpec, build: ModuleBuilder, folder: Path) -> Program:
         """Return the unbound program in `folder`. Raises `ArtifactDamagedError`."""
-        openvino: Any = importlib.import_module("openvino")
+        openvino = import_quietly()
         try:
             model = openvino.Core().read_model(str(folder / GRAPH_NAME))
         except RuntimeError as error:
@@ -133,6 +134,17 @@ class OpenVinoBackend:
                 f"({str(error).splitlines()[0]:.160}); remove the folder to compile it again"
             ) from error
         return _OpenVinoProgram(spec, openvino, model)
+
+
+def import_quietly() -> Any:
+    """Import openvino without its dependency that tells its maker of each import and conversion.
+
+    With it, every event is a web request from a forked process, which hangs until the end of a process
+    that compiles: it waits for a stream that another thread reads. OpenVINO goes on without it.
+    """
+    modules: dict[str, Any] = sys.modules
+    modules.setdefault("openvino_telemetry", None)
+    return importlib.import_module("openvino")
 
 
 class _WeightsAsInputs(nn.Module):
