@@ -4,6 +4,7 @@ For a copy to keep. An edit does not need this; it reads prefixes (`client.py`).
 """
 
 import asyncio
+import contextlib
 import hashlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -78,7 +79,15 @@ class _Fetch:
             manifest = read_manifest(content, name=f"{self._store.url}/{name}")
             records = {record.name: record for record in manifest.files()}
             self._num_bytes = sum(record.num_bytes for record in records.values())
-            contents = {name: await self._file(record) for name, record in records.items()}
+            contents: dict[str, bytes] = {}
+            try:
+                for name, record in records.items():
+                    contents[name] = await self._file(record)
+            except BaseException:
+                # The next attempt finds the files that were whole by now, too.
+                for name, whole in contents.items():
+                    self._keep(name, whole)
+                raise
         finally:
             await self._leave()
         return FetchedTemplate(
@@ -129,27 +138,31 @@ class _Fetch:
         try:
             await self._again(take)
         except BaseException:
-            self._keep(record, content)
+            self._keep(record.name, content)
             raise
 
-    def _keep(self, record: FileRecord, content: bytearray) -> None:
-        """Keep a file that did not come whole; a full disk only costs the next attempt."""
-        if self._cache is None or not content:
+    def _keep(self, name: str, content: bytes | bytearray) -> None:
+        """Keep what came of a file that is not kept; a full disk only costs the next attempt."""
+        if self._cache is None or len(content) <= self._cache.length(name):
             return
-        try:
-            self._cache.write(record.name, bytes(content))
-        except OSError:
-            return
+        with contextlib.suppress(OSError):
+            self._cache.write(name, bytes(content))
 
     async def _again(self, do: Callable[[Connection], Awaitable[Result]]) -> Result:
-        """Do it, over a new connection where the last one was lost. Raises StoreError."""
+        """Do it, over a new connection where the last one was lost. Raises StoreError.
+
+        Connections in a row that brought nothing are counted: one that brings a part of a file helps.
+        """
         while True:
+            num_fetched = self._num_fetched
             try:
                 if self._connection is None:
                     self._connection = await self._store.connect()
                 return await do(self._connection)
             except StoreLostError:
                 await self._leave()
+                if self._num_fetched > num_fetched:
+                    self._num_losses = 0
                 self._num_losses += 1
                 if self._num_losses > MAX_LOSSES:
                     raise
