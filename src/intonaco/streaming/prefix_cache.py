@@ -9,6 +9,7 @@ import contextlib
 import os
 import re
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,9 @@ from intonaco.errors import StreamSettingsError
 DEFAULT_MAX_BYTES = 1 << 30
 NAME = re.compile(r"[a-z0-9.-]{1,90}")
 SUFFIX = ".part"
+SCRATCH_SUFFIX = ".partial"
+# No write takes so long: whoever began it was killed.
+SCRATCH_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +63,7 @@ class PrefixCache:
         if len(content) > self.max_bytes:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
-        descriptor, scratch = tempfile.mkstemp(prefix=".", suffix=".partial", dir=self.folder)
+        descriptor, scratch = tempfile.mkstemp(prefix=".", suffix=SCRATCH_SUFFIX, dir=self.folder)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(content)
@@ -74,7 +78,14 @@ class PrefixCache:
             self._path(name).unlink(missing_ok=True)
 
     def trim(self) -> None:
-        """Drop the least recently used prefixes until the rest fits `max_bytes`."""
+        """Drop the least recently used prefixes until the rest fits `max_bytes`.
+
+        What a killed process left half-written goes, too.
+        """
+        for scratch in self.folder.glob(f".*{SCRATCH_SUFFIX}"):
+            with contextlib.suppress(OSError):
+                if time.time() - scratch.stat().st_mtime > SCRATCH_S:
+                    scratch.unlink()
         kept: list[tuple[float, int, Path]] = []
         for path in self.folder.glob(f"*{SUFFIX}"):
             # Another process may have dropped it since it was listed.

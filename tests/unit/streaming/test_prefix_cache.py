@@ -50,6 +50,16 @@ def test_a_write_that_fails_leaves_nothing_behind(tmp_path, monkeypatch):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.itn.part", "b.itn.part"]
 
 
+def test_what_a_killed_process_left_half_written_goes_and_what_is_being_written_stays(tmp_path):
+    left, written = tmp_path / ".left.partial", tmp_path / ".written.partial"
+    for path in (left, written):
+        path.write_bytes(b"half")
+    os.utime(left, (5, 5))
+    PrefixCache(folder=tmp_path).write("a.itn", b"content")
+    assert not left.exists()
+    assert written.exists()
+
+
 @pytest.mark.parametrize("name", ["../a.itn", ".hidden", "a/b", "", "A.ITN"])
 def test_a_name_that_is_no_file_of_a_template_is_refused(tmp_path, name):
     with pytest.raises(StreamSettingsError, match="name of a file"):
