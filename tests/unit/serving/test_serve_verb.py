@@ -1,4 +1,5 @@
 import json
+import socket
 import subprocess
 import sys
 
@@ -33,6 +34,17 @@ def test_check_prints_the_profile_with_all_its_defaults(capsys, tmp_path):
 def test_what_cannot_be_served_is_one_line(capsys, words, told):
     assert main(["serve", *words, "--check"]) in (2, 3)
     error = capsys.readouterr().err
+    assert (told in error, error.count("\n")) == (True, 1)
+
+
+def test_a_port_that_is_taken_is_one_line(capsys):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["serve", "--port", str(port)]) == 3
+    error = capsys.readouterr().err
+    told = (
+        f"host 127.0.0.1 and port {port} cannot be bound (Address already in use); choose another"
+    )
     assert (told in error, error.count("\n")) == (True, 1)
 
 
