@@ -77,6 +77,12 @@ def test_a_slow_link_brings_prefixes_and_each_of_them_can_be_used(url, template)
     assert 0 < driven.summary.num_bytes < total
 
 
+def test_a_store_that_crawls_is_not_waited_for_without_end(url):
+    crawling = EmulatedLink(mbps=(0.01,), round_trip_s=0.02)
+    with pytest.raises(StoreLostError, match=r"latents of .* did not come within 0\.5 s"):
+        TemplateLink(url, LinkSettings(emulated=crawling, open_s=0.5))
+
+
 def test_a_real_nginx_serves_an_edit_as_well(catalog, template, tmp_path):
     with (
         nginx_server(catalog, tmp_path) as server,

@@ -41,7 +41,6 @@ from intonaco.streaming.shared_files import Layout, make_shared_file, map_shared
 from intonaco.streaming.store import split_url
 from intonaco.template.manifest import FileRecord, TemplateManifest, read_manifest
 
-OPEN_S = 120.0
 ANSWER_MARGIN_S = 5.0
 FINISH_S = 20.0
 STOP_S = 2.0
@@ -55,6 +54,7 @@ class LinkSettings:
     Attributes:
         cache_folder: where fetched prefixes are kept; None keeps nothing.
         idle_s: an open request that brings nothing for so long counts as lost.
+        open_s: manifest, picture, mask and latents have to be here by then.
         emulated: a slower link than the real one, for demos and tests.
         num_decoders: processes that decode; None = one core less than there are, at most 4.
     """
@@ -62,6 +62,7 @@ class LinkSettings:
     cache_folder: Path | None = None
     cache_bytes: int = DEFAULT_MAX_BYTES
     idle_s: float = 1.0
+    open_s: float = 60.0
     emulated: EmulatedLink | None = None
     num_decoders: int | None = None
 
@@ -204,7 +205,10 @@ class TemplateLink:
                 emulated=self._settings.emulated,
             )
         )
-        answer = self._wait(OPEN_S)
+        answer = self._wait(
+            self._settings.open_s,
+            late=f"manifest, picture, mask and latents of {self.url} did not come",
+        )
         if not isinstance(answer, Opened):
             raise StoreError(f"the network's process answered {answer.kind}, asked to open")
         memory = map_shared(self._shared, answer.num_bytes, is_writer=False)
@@ -229,15 +233,16 @@ class TemplateLink:
         except OSError:
             raise _gone() from None
 
-    def _wait(self, within_s: float) -> Opened | Started | Summary:
+    def _wait(
+        self, within_s: float, *, late: str = "the network's process does not answer"
+    ) -> Opened | Started | Summary:
         if self._is_gone.is_set() and self._answers.empty():
             raise _gone()
         try:
             answer = self._answers.get(timeout=within_s)
         except queue.Empty:
             raise StoreLostError(
-                f"the network's process does not answer within {within_s:.0f} s; open the template "
-                "again"
+                f"{late} within {within_s:.3g} s; check the network and open the template again"
             ) from None
         if isinstance(answer, Failed):
             raise answer.as_error(StoreError)
