@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import psutil
 
 from intonaco.errors import PackDamagedError, PackError, SaveError
 from intonaco.template.manifest import FileRecord, LadderRecord, TemplateManifest
@@ -76,16 +77,24 @@ def map_shared(descriptor: int, num_bytes: int, *, is_writer: bool) -> mmap.mmap
     Raises SaveError if there is no room: pages are claimed here, not when they are first written.
     """
     if is_writer:
+        # A system may promise more than it has, and then ends some process: a manifest shall not.
+        num_free = psutil.virtual_memory().available
+        if num_bytes > num_free:
+            raise _no_room(num_bytes, f"{num_free / 1e6:.0f} MB are free")
         try:
             # A sparse file would end the process, by SIGBUS, once the memory is full.
             os.posix_fallocate(descriptor, 0, num_bytes)
         except OSError as error:
-            raise SaveError(
-                f"template state needs {num_bytes / 1e6:.0f} MB of shared memory, which cannot be "
-                f"had ({error.strerror}); free some, or edit without streaming"
-            ) from None
+            raise _no_room(num_bytes, str(error.strerror)) from None
         return mmap.mmap(descriptor, num_bytes)
     return mmap.mmap(descriptor, num_bytes, prot=mmap.PROT_READ)
+
+
+def _no_room(num_bytes: int, reason: str) -> SaveError:
+    return SaveError(
+        f"template state needs {num_bytes / 1e6:.0f} MB of shared memory, which cannot be had "
+        f"({reason}); free some, or edit without streaming"
+    )
 
 
 class CheckedFile:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from intonaco.errors import PackDamagedError
+from intonaco.errors import PackDamagedError, SaveError
 from intonaco.streaming.shared_files import (
     LENGTH_BYTES,
     CheckedFile,
@@ -120,5 +120,15 @@ def test_the_shared_file_has_no_name_and_holds_what_was_written():
         assert os.fstat(descriptor).st_nlink == 0
         reader.close()
         writer.close()
+    finally:
+        os.close(descriptor)
+
+
+def test_more_memory_than_the_machine_has_is_refused_before_any_is_taken():
+    descriptor = make_shared_file()
+    try:
+        with pytest.raises(SaveError, match=r"needs 1125899907 MB .* MB are free\)"):
+            map_shared(descriptor, 2**50, is_writer=True)
+        assert os.fstat(descriptor).st_size == 0
     finally:
         os.close(descriptor)
