@@ -220,8 +220,10 @@ class HttpConnection:
         self._check_status(head, current)
         current.tag = head.headers.get("etag", "")
         current.left = head.length()
+        if head.headers.get("content-encoding", "identity").lower() != "identity":
+            raise self._wrong(current, "came compressed; turn the server's compression off for it")
         if "transfer-encoding" in head.headers or current.left <= 0:
-            raise self._wrong(current, "has no length")
+            raise self._wrong(current, "is empty or has no Content-Length; copy the template again")
         if current.request is not None:
             self._check_range(head, current, current.request)
 
@@ -258,7 +260,9 @@ class HttpConnection:
         reasons = {
             200: "was sent whole: the server knows no ranges; use one that does, such as nginx",
             400: "was not understood (status 400); use https:// if the server has TLS",
-            404: "is not there; check the URL, or copy the template again",
+            401: "is not for everybody (status 401), and no login is ever sent; let it be read",
+            403: "is not for everybody (status 403), and no login is ever sent; let it be read",
+            404: "is not there; check the URL (the id in full), or copy the template again",
             416: "is shorter than the manifest says; copy the template again",
         }
         if 300 <= head.status < 400:
