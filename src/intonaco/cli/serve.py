@@ -79,7 +79,7 @@ def serve(
     json: options.IsJson = False,
     debug: options.IsDebug = False,
 ) -> None:
-    """Serve a model over HTTP, as OpenAI's image routes, until Ctrl-C or SIGTERM.
+    """Serve a model over HTTP, as OpenAI's image or video routes, until Ctrl-C or SIGTERM.
 
     Prints the address on stdout; one JSON line per event goes to stderr.
 
