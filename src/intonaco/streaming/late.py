@@ -120,7 +120,7 @@ def decide_start(situation: Situation, settings: LateSettings) -> Start:
     left_s = patience_s - situation.waited_s
     if level is not None and situation.floor_in_s > left_s:
         return Run(level=level, is_below_floor=True)
-    if _is_dense_quicker(situation):
+    if _is_dense_quicker(situation, settings):
         return GoDense()
     if left_s > 0:
         return Wait(at_most_s=left_s)
@@ -131,7 +131,7 @@ def decide_start(situation: Situation, settings: LateSettings) -> Start:
     return Wait(at_most_s=patience_s / 4)
 
 
-def _is_dense_quicker(situation: Situation) -> bool:
+def _is_dense_quicker(situation: Situation, settings: LateSettings) -> bool:
     """Compare waiting with dense steps, where a step can begin again.
 
     In the first step nothing can be borrowed, and beginning it again loses nothing but its time.
@@ -141,7 +141,8 @@ def _is_dense_quicker(situation: Situation) -> bool:
     if situation.dense_extra_s is None:
         return False
     is_boundary = situation.is_first_of_step or not situation.can_borrow
-    return is_boundary and max(situation.floor_in_s, situation.waited_s) > situation.dense_extra_s
+    has_waited = situation.waited_s > max(situation.dense_extra_s, settings.longest_wait_s)
+    return is_boundary and (has_waited or situation.floor_in_s > situation.dense_extra_s)
 
 
 def _may_borrow(situation: Situation, settings: LateSettings) -> bool:

@@ -43,6 +43,9 @@ class PrefixCache:
     def read(self, name: str, *, max_bytes: int) -> bytes:
         """Return the prefix that is kept of `name`, b"" if there is none that can be read."""
         path = self._path(name)
+        # Opening a pipe would wait for whoever writes to it.
+        if not path.is_file():
+            return b""
         try:
             with path.open("rb") as file:
                 content = file.read(max_bytes)

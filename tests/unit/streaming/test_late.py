@@ -95,6 +95,12 @@ def test_a_floor_that_is_promised_for_ever_is_left_once_dense_steps_would_have_b
     assert decide_start(replace(late, waited_s=8.1), SETTINGS) == GoDense()
 
 
+def test_where_dense_steps_cost_little_more_a_floor_has_the_longest_wait_still():
+    late = replace(LATE, can_borrow=False, floor_in_s=0.01, dense_extra_s=0.05)
+    assert isinstance(decide_start(replace(late, waited_s=0.24), SETTINGS), Wait)
+    assert decide_start(replace(late, waited_s=0.26), SETTINGS) == GoDense()
+
+
 def test_without_a_dense_run_a_dead_link_is_borrowed_through():
     late = replace(
         LATE,

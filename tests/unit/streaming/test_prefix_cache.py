@@ -25,6 +25,13 @@ def test_what_is_not_there_reads_as_nothing(tmp_path):
     assert (cache.read("a.itn", max_bytes=9), cache.length("a.itn")) == (b"", 0)
 
 
+def test_what_is_no_file_reads_as_nothing(tmp_path):
+    os.mkfifo(tmp_path / "a.itn.part")
+    (tmp_path / "b.itn.part").mkdir()
+    cache = PrefixCache(folder=tmp_path)
+    assert [cache.read(name, max_bytes=9) for name in ("a.itn", "b.itn")] == [b"", b""]
+
+
 def test_the_least_recently_used_goes_when_the_bound_is_passed(tmp_path):
     cache = PrefixCache(folder=tmp_path, max_bytes=25)
     for age, name in enumerate(("old.itn", "used.itn")):
