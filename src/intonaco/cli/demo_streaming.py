@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from intonaco.cli.cores import leaving_a_core
 from intonaco.cli.demo_catalog import Studio, TemplateKey, build_all, key_of, streamable
 from intonaco.cli.demo_store import serving
 from intonaco.cli.demo_watch import recording
@@ -94,7 +93,7 @@ def stream_all(studio: Studio, plan: "DemoPlan", pictures: "Mapping[str, Image]"
     """
     edits = streamable(plan)
     templates = build_all(studio, plan, pictures)
-    with serving(studio.catalog) as url, leaving_a_core():
+    with serving(studio.catalog) as url:
         studio.terminal.say(f"store: {studio.catalog}, served at {url} to this machine")
         first = templates[key_of(edits[0])]
         edit_s = _time_edit(studio, url, first)

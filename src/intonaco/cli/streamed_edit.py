@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from intonaco.cli import drawing, options
-from intonaco.cli.cores import leaving_a_core
 from intonaco.cli.edit_request import EditRequest
 from intonaco.cli.stream_view import watching
 from intonaco.cli.terminal import PictureProgress, Terminal
@@ -140,9 +139,9 @@ def _draw(
 ) -> "StreamedEdit":
     from intonaco.device.edit import TemplateSession
 
-    with terminal.waiting("timing this machine"), leaving_a_core():
+    with terminal.waiting("timing this machine"):
         session = TemplateSession(loaded, link)
-    with watching(link) as watch, leaving_a_core():
+    with watching(link) as watch:
         return session.edit(
             request.mask,
             prompt=request.prompt,

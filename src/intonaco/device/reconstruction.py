@@ -15,6 +15,7 @@ from multiprocessing.connection import Connection, wait
 import torch
 from torch import Tensor
 
+from intonaco.device.cores import num_cores
 from intonaco.device.reconstruction_protocol import (
     TASK,
     Answer,
@@ -73,7 +74,7 @@ class Shard:
 
 def default_num_workers() -> int:
     """Return how many processes decode: one core is the model's."""
-    return max(1, min(MOST_WORKERS, len(os.sched_getaffinity(0)) - 1))
+    return max(1, min(MOST_WORKERS, num_cores() - 1))
 
 
 class Reconstruction:
@@ -100,6 +101,15 @@ class Reconstruction:
     @property
     def process_ids(self) -> tuple[int, ...]:
         return tuple(worker.process_id for worker in self._workers)
+
+    @property
+    def bytes_per_s(self) -> float | None:
+        """At which all processes together are expected to decode, measured as they started.
+
+        None before `wait_ready`. The slowest counts: each decodes its share of all bytes.
+        """
+        rates = [worker.bytes_per_s for worker in self._workers]
+        return min((rate for rate in rates if rate is not None), default=None)
 
     @property
     def memory(self) -> Tensor:
@@ -215,6 +225,7 @@ class _Worker:
             )
         self._connection = Connection(ours.detach())
         self._is_ready = False
+        self.bytes_per_s: float | None = None
         self.send(prepare)
 
     @property
@@ -231,7 +242,8 @@ class _Worker:
                 # Started anew, it may do better.
                 self._end()
                 raise answer.as_error(StreamingError)
-            self._is_ready = isinstance(answer, Ready)
+            if isinstance(answer, Ready):
+                self._is_ready, self.bytes_per_s = True, answer.bytes_per_s
 
     def send(self, task: Task) -> None:
         try:

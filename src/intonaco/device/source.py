@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from intonaco.device.cores import Cores
 from intonaco.device.link import TemplateLink
 from intonaco.device.reconstruction import BlockState
 from intonaco.device.records import ShardRecord
@@ -59,6 +60,7 @@ class StreamedSource:
         self._late = late
         self._upload = upload
         self._clock = clock
+        self._cores = Cores()
         self._changed = threading.Condition()
         self._settler = Settler(link, times=self.times, upload=upload, within_s=late.give_up_s)
         self._settled: dict[int, Settled] = {}
@@ -72,6 +74,7 @@ class StreamedSource:
         )
 
     def __enter__(self) -> "StreamedSource":
+        self._cores.leave_one()
         try:
             self._reconstruction.begin()
         except StreamingError as error:
@@ -81,6 +84,7 @@ class StreamedSource:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._cores.take_all()
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -130,10 +134,11 @@ class StreamedSource:
         return self._running[block]
 
     def finish(self) -> None:
-        """The last shard ended."""
+        """The last shard ended: what is left to do, the model does on all cores."""
         if self._reached >= 0 and self.dense_from_step is None:
             self._upload.wait_run()
             self._end(self._reached)
+        self._cores.take_all()
 
     def _enter(self, shard: int, step: int, group: int) -> None:
         """The model reached `shard`: the one before has ended, this one begins once it is ready."""
@@ -216,6 +221,7 @@ class StreamedSource:
     def _go_dense(self, step: int) -> StateGoneError:
         self.dense_from_step = step
         self._stop_stream()
+        self._cores.take_all()
         return self._gone(step)
 
     def _gone(self, step: int) -> StateGoneError:

@@ -11,6 +11,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
+from intonaco.device.cores import Cores
 from intonaco.device.upload import Upload
 from intonaco.families.base import EditableFamily, Prepared
 from intonaco.families.request import GenerateRequest
@@ -31,7 +32,7 @@ class DeviceTimes:
     Attributes:
         run_s, reconstruct_s: per shard, in their order.
         encode_s: from the request to the first step.
-        decode_bytes_per_s: of coded bytes, None until an edit has shown it.
+        decode_bytes_per_s: of coded bytes, None where it is not known.
     """
 
     run_s: tuple[float, ...]
@@ -62,7 +63,10 @@ class _Stopwatch:
 def measure(
     family: EditableFamily, manifest: TemplateManifest, parts: TemplateParts, upload: Upload
 ) -> DeviceTimes:
-    """Run one step dense and one on a state of zeros, and time them; the quicker of two runs."""
+    """Run one step dense and one on a state of zeros, and time them; the quicker of two runs.
+
+    Each on as many cores as it has in an edit.
+    """
     identity = parts.identity
     request = GenerateRequest(
         prompt=identity.prompt,
@@ -71,33 +75,42 @@ def measure(
         height=identity.height,
         num_steps=identity.num_steps,
     )
-    began_at = _now_s(upload)
-    prepared = family.prepare(request, family.encode(request))
-    encode_s = _now_s(upload) - began_at
-    sizes = manifest.sizes
-    watch = _Stopwatch(
-        StateShape(
-            num_steps=sizes.num_steps,
-            num_blocks=sizes.num_blocks,
-            num_rows=sizes.num_rows,
-            width=sizes.width,
-        ),
-        family.device,
-        upload,
-    )
-    sparse = state_runs(family).reusing(watch, parts.tokens_YX.reshape(-1))
-    runs = [_time_groups(sparse, prepared, watch, manifest) for _ in range(NUM_RUNS)]
-    groups = min(runs, key=sum)
+    with Cores():
+        began_at = _now_s(upload)
+        prepared = family.prepare(request, family.encode(request))
+        encode_s = _now_s(upload) - began_at
+        groups = _time_sparse_step(family, prepared, manifest, parts, upload)
     dense = min(
         _seconds(lambda: family.denoise(prepared, prepared.latents, 0), upload)
         for _ in range(NUM_RUNS)
     )
+    num_steps = manifest.sizes.num_steps
     return DeviceTimes(
-        run_s=groups * sizes.num_steps,
-        reconstruct_s=(FIRST_RECONSTRUCT_S,) * (len(groups) * sizes.num_steps),
+        run_s=groups * num_steps,
+        reconstruct_s=(FIRST_RECONSTRUCT_S,) * (len(groups) * num_steps),
         dense_step_s=dense,
         encode_s=encode_s,
     )
+
+
+def _time_sparse_step(
+    family: EditableFamily,
+    prepared: Prepared,
+    manifest: TemplateManifest,
+    parts: TemplateParts,
+    upload: Upload,
+) -> tuple[float, ...]:
+    """Return the run time of each block group in a step on a state of zeros; the quicker of two."""
+    sizes = manifest.sizes
+    shape = StateShape(
+        num_steps=sizes.num_steps,
+        num_blocks=sizes.num_blocks,
+        num_rows=sizes.num_rows,
+        width=sizes.width,
+    )
+    watch = _Stopwatch(shape, family.device, upload)
+    sparse = state_runs(family).reusing(watch, parts.tokens_YX.reshape(-1))
+    return min((_time_groups(sparse, prepared, watch, manifest) for _ in range(NUM_RUNS)), key=sum)
 
 
 def _time_groups(

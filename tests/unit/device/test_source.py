@@ -159,6 +159,43 @@ def test_a_fault_of_the_sources_own_thread_turns_the_edit_dense_at_once():
     assert any("not settled" in trouble for trouble in source.troubles)
 
 
+@pytest.fixture
+def two_cores(monkeypatch):
+    before = torch.get_num_threads()
+    monkeypatch.setattr("intonaco.device.cores.num_cores", lambda: 2)
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_the_model_has_all_cores_once_the_last_shard_has_run():
+    with source_on(Link([]), HostUpload()) as source:
+        for shard in range(NUM_SHARDS):
+            step, group = divmod(shard, len(GROUPS))
+            source.read(step, GROUPS[group][0])
+            assert torch.get_num_threads() == 1
+        source.finish()
+        assert torch.get_num_threads() == 2
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_the_model_has_all_cores_for_steps_that_run_dense():
+    with source_on(Link([], {2: "dense"}), HostUpload()) as source:
+        source.read(0, GROUPS[0][0])
+        source.read(0, GROUPS[1][0])
+        with pytest.raises(StateGoneError):
+            source.read(1, GROUPS[0][0])
+        assert torch.get_num_threads() == 2
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_an_edit_that_ends_early_gives_the_cores_back():
+    with source_on(Link([]), HostUpload()) as source:
+        source.read(0, GROUPS[0][0])
+    assert torch.get_num_threads() == 2
+
+
 def test_two_edits_in_a_row_share_what_was_locked():
     gpu = FakeGpu()
     link = Link(gpu.calls)
