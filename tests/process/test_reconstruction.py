@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from intonaco.device.reconstruction import Reconstruction, SharedFiles
+from intonaco.device.reconstruction_process import rate_of_files
 from intonaco.errors import PackError, StreamingError
 from intonaco.streaming.shared_files import Layout, Lengths, make_shared_file, map_shared
 from intonaco.template.manifest import canonical_json
@@ -87,6 +88,33 @@ def test_any_number_of_processes_makes_the_same_keys_and_values(files, num_worke
             reconstruction.keep(group)
     finally:
         reconstruction.close()
+
+
+def test_how_fast_they_will_decode_is_known_before_a_byte_was_decoded(files):
+    reconstruction = Reconstruction(MANIFEST, files.shared, num_workers=2)
+    try:
+        assert reconstruction.bytes_per_s is None
+        reconstruction.wait_ready()
+        assert reconstruction.bytes_per_s > 0
+        assert make(reconstruction, 0, turn_in_s=-1.0).bytes_per_s > 0
+    finally:
+        reconstruction.close()
+
+
+def test_of_processes_that_share_the_units_the_slowest_counts(files):
+    reconstruction = Reconstruction(MANIFEST, files.shared, num_workers=3)
+    try:
+        reconstruction.wait_ready()
+        # The third has no unit to decode, as where there are more processes than units.
+        for worker, rate in zip(reconstruction._workers, (3e6, 2e6, None), strict=True):
+            worker.bytes_per_s = rate
+        assert reconstruction.bytes_per_s == 2e6
+    finally:
+        reconstruction.close()
+
+
+def test_a_process_that_decodes_a_part_of_the_units_is_through_with_files_so_much_sooner():
+    assert rate_of_files(1e6, 5, num_all=20) == 4e6
 
 
 def test_a_shard_whose_turn_has_passed_is_made_from_its_floors(files):

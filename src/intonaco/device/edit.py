@@ -57,7 +57,8 @@ class TemplateSession:
         # What starts up beside it would be measured, too.
         link.reconstruction.wait_ready()
         self._upload = upload_to(model.family.device, link.reconstruction.memory)
-        self.times: DeviceTimes = measure(_family(model), link.manifest, self.parts, self._upload)
+        times = measure(_family(model), link.manifest, self.parts, self._upload)
+        self.times: DeviceTimes = replace(times, decode_bytes_per_s=link.reconstruction.bytes_per_s)
 
     @property
     def identity(self) -> TemplateIdentity:

@@ -33,9 +33,12 @@ from intonaco.errors import IntonacoError, PackError, StreamingError
 from intonaco.streaming.failures import Failed
 from intonaco.streaming.shared_files import Layout, map_shared
 from intonaco.template.coded import KINDS
+from intonaco.template.decode_speed import measure_decoding
 from intonaco.template.fast_planes import plane_decoder_for, warm_up
 from intonaco.template.manifest import TemplateManifest, read_manifest
 from intonaco.template.pack_reader import PackReader, Unit
+from intonaco.template.plane_decoder import MakeDecoder
+from intonaco.template.unit_numbers import UnitSizes
 
 # How long something that has arrived may lie before it is decoded.
 LOOK_S = 0.002
@@ -114,8 +117,10 @@ class ReconstructionProcess:
     def _do(self, task: Task) -> None:
         match task:
             case Prepare():
-                self._template = self._prepared(task)
-                self._send(Ready())
+                decode = plane_decoder_for(task.num_bytes, is_resident=True)
+                warm_up(decode)
+                self._template = self._prepared(task, decode)
+                self._send(Ready(bytes_per_s=_expected_bytes_per_s(self._template, decode)))
             case Follow():
                 self._next_shard, self._follows, self._trouble = 0, True, ""
             case Rest():
@@ -123,9 +128,7 @@ class ReconstructionProcess:
             case Make():
                 self._send(self._made(task))
 
-    def _prepared(self, task: Prepare) -> Template:
-        decode = plane_decoder_for(task.num_bytes, is_resident=True)
-        warm_up(decode)
+    def _prepared(self, task: Prepare, decode: MakeDecoder) -> Template:
         files = map_shared(self._files, task.num_bytes, is_writer=False)
         manifest = read_manifest(files[: task.num_manifest_bytes], name="the template's manifest")
         layout = Layout.of(manifest, num_manifest_bytes=task.num_manifest_bytes)
@@ -203,6 +206,21 @@ class ReconstructionProcess:
         # The other end may have left; the next look at the connection ends this process.
         with contextlib.suppress(OSError):
             self._connection.send_bytes(ANSWER.dump_json(answer))
+
+
+def _expected_bytes_per_s(template: Template, decode: MakeDecoder) -> float | None:
+    """Return the rate of `Ready`: from made-up numbers, as no byte of the template may be there yet."""
+    if not template.units:
+        return None
+    sizes = template.manifest.sizes
+    unit = UnitSizes(num_steps=sizes.num_steps, num_rows=sizes.num_rows, width=sizes.width)
+    num_all = len(KINDS) * sizes.num_blocks
+    return rate_of_files(measure_decoding(decode, unit), len(template.units), num_all=num_all)
+
+
+def rate_of_files(unit_bytes_per_s: float, num_units: int, *, num_all: int) -> float:
+    """Return at which rate files of `num_all` units are done with, of which `num_units` are decoded here."""
+    return unit_bytes_per_s * num_all / num_units
 
 
 def main(connection_descriptor: int, files: int, slots: int) -> None:

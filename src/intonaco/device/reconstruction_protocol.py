@@ -63,9 +63,15 @@ class Make:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """This process is up, its kernels are loaded."""
+    """This process is up, its kernels are loaded.
+
+    Attributes:
+        bytes_per_s: of the template's files, at which it expects to decode its share of the units, from
+            made-up numbers; None if it decodes none.
+    """
 
     kind: Literal["ready"] = "ready"
+    bytes_per_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,97 @@
+"""How fast planes are read here, found on made-up numbers before a template's first byte has come.
+
+Numbers like those of a real unit: of its size, most of them small, a plane of every strand after the other.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from intonaco.template.coded import Increment
+from intonaco.template.decoder import StateDecoder
+from intonaco.template.increments import IncrementWriter, UnitRange
+from intonaco.template.plane_decoder import MakeDecoder
+from intonaco.template.planes import Codes, codes_of, encode_planes, first_exponent, split_planes
+from intonaco.template.strands import Strand, group_range, strand_number
+from intonaco.template.unit_numbers import UnitSizes
+
+NUM_PLANES = 5
+NUM_NUMBERS = 16_000
+"""Whole component groups are made up until there are so many: enough to time, and made in milliseconds."""
+NUM_RUNS = 3
+UNITS = UnitRange(first_block=0, num_blocks=1, max_planes=NUM_PLANES)
+
+
+def measure_decoding(
+    decode: MakeDecoder, sizes: UnitSizes, *, clock: Callable[[], float] = time.perf_counter
+) -> float:
+    """Return how many coded bytes of a unit are read per second, the quickest of a few runs.
+
+    Takes tens of milliseconds once `fast_planes.warm_up` has run.
+    """
+    chunk = made_up_chunk(sizes)
+    return len(chunk) / min(_seconds(decode, sizes, chunk, clock) for _ in range(NUM_RUNS))
+
+
+def made_up_chunk(sizes: UnitSizes) -> bytes:
+    """Return increments of one unit as they stand in a file, plane by plane."""
+    strands = {number: list(split_planes(codes)) for number, codes in _strands(sizes)}
+    writer = IncrementWriter(UNITS)
+    return b"".join(
+        writer.write(
+            Increment(
+                block=0,
+                kind=0,
+                first_component=number,
+                num_components=1,
+                first_plane=plane,
+                num_planes=1,
+                payload=encode_planes(cut[plane], first_plane=plane),
+                error=0.0,
+            )
+        )
+        for plane in range(NUM_PLANES)
+        for number, cut in strands.items()
+    )
+
+
+def _strands(sizes: UnitSizes) -> Iterator[tuple[int, Codes]]:
+    """Yield numbers and codes of the strands of the first component groups."""
+    random = np.random.default_rng(0)
+    num_numbers, group, end = 0, 0, 0
+    while num_numbers < NUM_NUMBERS and end < sizes.width:
+        start, end = group_range(group)
+        num_vectors = min(end, sizes.width) - start
+        parts = {Strand(part="basis", group=group): sizes.width}
+        for profile in range(sizes.num_profiles):
+            parts[Strand(part="coefficients", group=group, profile=profile)] = sizes.num_rows
+        for strand, length in parts.items():
+            values_RL = random.laplace(size=(num_vectors, length))
+            yield (
+                strand_number(strand, profiles=sizes.num_profiles),
+                codes_of(
+                    values_RL,
+                    exponent=first_exponent(values_RL),
+                    vector_exponents_R=np.zeros(num_vectors, np.int8),
+                    num_planes=NUM_PLANES,
+                ),
+            )
+            num_numbers += num_vectors * length
+        group += 1
+
+
+def _seconds(
+    decode: MakeDecoder, sizes: UnitSizes, chunk: bytes, clock: Callable[[], float]
+) -> float:
+    decoder = StateDecoder(
+        num_steps=sizes.num_steps,
+        num_blocks=1,
+        num_rows=sizes.num_rows,
+        width=sizes.width,
+        decode=decode,
+    )
+    heads = decoder.open_heads(UNITS)
+    began_at = clock()
+    decoder.take(0, 0, chunk, heads.read_heads(chunk).rows, 0)
+    return clock() - began_at
