@@ -63,6 +63,12 @@ def check_folder(folder: Path) -> None:
         ) from error
 
 
+def check_catalog(folder: Path) -> None:
+    """Raise `SaveError` unless `folder` can be written, or be made where it is not there yet."""
+    path = folder.absolute()
+    check_folder(next(one for one in (path, *path.parents) if one.exists()))
+
+
 def finish(
     terminal: Terminal,
     picture: "Picture",

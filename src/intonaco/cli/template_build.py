@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from intonaco.cli import options
+from intonaco.cli import drawing, options
 from intonaco.cli.terminal import Terminal
 from intonaco.errors import RequestError
 
@@ -117,6 +117,7 @@ def build(
     with terminal.reporting():
         seed_number = options.parse_whole_number(seed, option="--seed", example=7)
         num_steps = options.parse_whole_number(steps, option="--steps", example=8)
+        drawing.check_catalog(output)
         with terminal.waiting("loading the model"):
             loaded = _load(model, dtype, device)
         request = _build_request(

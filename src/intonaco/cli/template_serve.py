@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from intonaco.cli import options
+from intonaco.cli import drawing, options
 from intonaco.cli.terminal import Terminal
 from intonaco.errors import RequestError
 
@@ -111,6 +111,7 @@ def fetch(
     with terminal.reporting():
         from intonaco.template.catalog import Catalog
 
+        drawing.check_catalog(output)
         with terminal.counting("fetching") as show:
             fetched = _fetch(url, lambda done, total: show(done, total, "fetching"))
         template = Catalog(output).add(fetched.manifest, fetched.contents)

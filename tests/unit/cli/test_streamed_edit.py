@@ -126,3 +126,16 @@ def test_a_template_is_fetched_from_a_folder_and_listed(tmp_path, capsys, monkey
     assert main(["template", "fetch", str(folder), "-o", str(tmp_path / "to")]) == 0
     assert (tmp_path / "to" / folder.name / "manifest.json").is_file()
     assert "were fetched now" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["fetch", "http://127.0.0.1:1/3fa9"],
+        ["build", "missing.png", "--mask", "missing.png", "--prompt", "a doll"],
+    ],
+)
+def test_a_catalog_that_cannot_be_written_is_told_before_the_work(words, tmp_path, capsys):
+    (tmp_path / "file").write_bytes(b"")
+    assert main(["template", *words, "-o", str(tmp_path / "file" / "catalog")]) == 3
+    assert "--output must lie in an existing folder" in capsys.readouterr().err
