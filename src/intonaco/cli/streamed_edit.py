@@ -1,8 +1,9 @@
 """`intonaco edit --template URL`: a private edit, its template's state streaming in from a store."""
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from intonaco.cli import drawing, options
@@ -45,7 +46,8 @@ def edit_streamed(terminal: Terminal, request: EditRequest, stream_options: Stre
         edited = _draw(terminal, loaded, link, request)
     stream = edited.stream
     terminal.say(describe(stream))
-    for trouble in stream.troubles:
+    # A store that is asked again often says the same again.
+    for trouble in dict.fromkeys(stream.troubles):
         terminal.warn(trouble)
     if stream_options.explains_privacy:
         terminal.say(explain(stream))
@@ -123,15 +125,27 @@ def _open(
     """Load the model while the template is opened."""
     from intonaco.device.link import TemplateLink
 
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        opening = pool.submit(TemplateLink, url, settings)
+    opening: Future[TemplateLink] = Future()
+
+    def run() -> None:
         try:
-            loaded = drawing.load_model(progress, **model)
-        except BaseException:
-            if opening.exception() is None:
-                opening.result().close()
-            raise
+            opening.set_result(TemplateLink(url, settings))
+        except BaseException as error:  # noqa: BLE001  # raised by whoever asks for the result
+            opening.set_exception(error)
+
+    # A daemon: whoever interrupts does not wait for a store that crawls.
+    Thread(target=run, name="intonaco-open", daemon=True).start()
+    try:
+        loaded = drawing.load_model(progress, **model)
         return loaded, opening.result()
+    except BaseException:
+        opening.add_done_callback(_close)
+        raise
+
+
+def _close(opening: "Future[TemplateLink]") -> None:
+    if opening.exception() is None:
+        opening.result().close()
 
 
 def _draw(

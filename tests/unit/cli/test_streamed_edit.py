@@ -1,10 +1,11 @@
 """`edit --template URL` and `template serve|fetch` at the desk: what is refused, what is said."""
 
+import threading
 from dataclasses import replace
 
 import pytest
 
-from intonaco.cli import main
+from intonaco.cli import main, streamed_edit
 from intonaco.cli.streamed_edit import describe, explain, is_url, parse_link
 from intonaco.device.records import ShardRecord, StreamRecord
 from intonaco.errors import RequestError
@@ -139,3 +140,25 @@ def test_a_catalog_that_cannot_be_written_is_told_before_the_work(words, tmp_pat
     (tmp_path / "file").write_bytes(b"")
     assert main(["template", *words, "-o", str(tmp_path / "file" / "catalog")]) == 3
     assert "--output must lie in an existing folder" in capsys.readouterr().err
+
+
+def test_an_interrupt_does_not_wait_for_a_template_that_is_still_opening(monkeypatch):
+    may_open, is_closed = threading.Event(), threading.Event()
+
+    class CrawlingLink:
+        def __init__(self, *_: object) -> None:
+            assert may_open.wait(20)
+
+        def close(self) -> None:
+            is_closed.set()
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("intonaco.device.link.TemplateLink", CrawlingLink)
+    monkeypatch.setattr("intonaco.cli.drawing.load_model", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        streamed_edit._open(None, "http://store/3fa9", None, {})
+    assert not is_closed.is_set()
+    may_open.set()
+    assert is_closed.wait(20)
