@@ -87,7 +87,10 @@ def read_trace(path: Path) -> Trace:
             rows = csv.reader(file)
             header = tuple(next(rows, ()))
             if header != HEADER:
-                raise TraceError(f"{path.name} must begin with {','.join(HEADER)}, got {header}")
+                raise TraceError(
+                    f"{path.name} must begin with {','.join(HEADER)} and go on with rows such as "
+                    f"0,12.5, got {','.join(header)!r:.60}"
+                )
             for row in rows:
                 if len(row) != len(HEADER) or float(row[0]) != len(rates):
                     raise TraceError(
@@ -97,7 +100,9 @@ def read_trace(path: Path) -> Trace:
                 if len(rates) > MAX_SECONDS:
                     break
     except OSError as error:
-        raise TraceError(f"cannot read the trace {path} ({error.strerror or error})") from None
+        raise TraceError(
+            f"cannot read the trace {path} ({error.strerror or error}); check the path"
+        ) from None
     except ValueError as error:
         raise TraceError(f"{path.name} row {len(rates) + 1}: {error}; write numbers") from None
     return Trace(name=path.stem, mbps=tuple(rates))

@@ -58,7 +58,8 @@ def test_a_scaled_trace_says_so():
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("time,rate\n0,1\n", "must begin with time_s,throughput_mbps"),
+        ("time,rate\n0,1\n", "must begin with time_s,throughput_mbps .* such as 0,12.5, got 'time"),
+        ("", "such as 0,12.5, got ''"),
         ("time_s,throughput_mbps\n1,5\n", "row 1 must be 0,RATE"),
         ("time_s,throughput_mbps\n0,5\n2,5\n", "row 2 must be 1,RATE"),
         ("time_s,throughput_mbps\n0,fast\n", "write numbers"),
