@@ -28,7 +28,7 @@ from tests.support.program_builders import (
 )
 
 # The first test of each backend compiles; on a busy machine that takes minutes.
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.compiles, pytest.mark.timeout(600)]
 
 PRECISIONS = ("float32", "bfloat16", "w8a16", "w8a8")
 TOLERANCE = {
@@ -73,6 +73,7 @@ def load(request, tmp_path_factory):
     return load_one
 
 
+@pytest.mark.usefixtures("each_number_of_threads")
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_a_program_computes_what_the_eager_module_does(load, precision):
     spec = affine_spec(precision=precision)
@@ -246,6 +247,7 @@ def test_two_loads_of_one_program_have_separate_state(load):
     assert second(x)[0].item() == score
 
 
+@pytest.mark.usefixtures("each_number_of_threads")
 @pytest.mark.parametrize("form", ["slice", "mask"])
 def test_one_program_serves_every_text_length_and_never_reads_padding(load, form):
     spec = bounded_spec(form)

@@ -22,6 +22,7 @@ def inputs():
     return q, k, draw(1, HEADS, NUM_KEYS, HEAD_DIM, seed=3)
 
 
+@pytest.mark.usefixtures("each_number_of_threads")
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("length", LENGTHS)
 def test_bounded_equals_attention_over_the_valid_keys_alone(form, length):

@@ -12,6 +12,7 @@ from intonaco.cli import main
 from intonaco.programs.store import ArtifactStore
 
 pytestmark = [
+    pytest.mark.compiles,
     pytest.mark.timeout(600),
     pytest.mark.skipif(
         util.find_spec("openvino") is None, reason="the openvino extra is not installed"

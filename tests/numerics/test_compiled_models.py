@@ -18,7 +18,7 @@ from tests.support.comparison import assert_close
 from tests.support.tiny_wan import build_tiny_wan
 
 # Six programs each; minutes on a busy machine.
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [pytest.mark.compiles, pytest.mark.timeout(1200)]
 CPU = torch.device("cpu")
 PROMPT = "a doll with fair skin, short red hair, smiling, a blue shirt, in the park"
 

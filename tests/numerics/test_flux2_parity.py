@@ -83,6 +83,7 @@ REQUESTS = {
 }
 
 
+@pytest.mark.usefixtures("each_number_of_threads")
 @pytest.mark.parametrize("name", REQUESTS)
 def test_float32_picture_is_the_pipelines_byte_for_byte(pair, name: str):
     family, pipeline = pair

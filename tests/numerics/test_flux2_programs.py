@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from dataclasses import replace
 
 import numpy as np
@@ -26,7 +27,7 @@ from intonaco.programs.store import ArtifactStore
 from tests.support.comparison import assert_close
 from tests.support.tiny_flux2 import build_tiny_flux2
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.compiles, pytest.mark.timeout(900)]
 CPU = torch.device("cpu")
 
 
@@ -188,6 +189,7 @@ def compiled(tiny_flux2_folder, store):
     return family
 
 
+@pytest.mark.usefixtures("each_number_of_threads")
 def test_compiled_programs_draw_the_eager_picture_within_a_bound(compiled, eager):
     actual, expected = (generate(family, make_request()) for family in (compiled, eager))
     assert_close(
@@ -202,6 +204,17 @@ def test_compiled_programs_draw_the_eager_picture_within_a_bound(compiled, eager
         atol=1,
         why="a difference below one level may still cross a rounding edge",
     )
+
+
+def test_compiled_code_takes_the_threads_of_the_process_that_calls_it(compiled):
+    # By default it would carry the number that the compiling process had, or no threads at all.
+    (spec, *_) = picture_specs(compiled, PictureShape(size=(64, 64)))
+    (folder,) = compiled.denoiser.library.ensure([spec])
+    with zipfile.ZipFile(folder / "program.pt2") as package:
+        (name,) = [name for name in package.namelist() if name.endswith(".kernel.cpp")]
+        code = package.read(name).decode()
+    assert "#pragma omp parallel\n" in code
+    assert "num_threads(" not in code
 
 
 def test_a_restart_compiles_nothing(compiled, tiny_flux2_folder, store):

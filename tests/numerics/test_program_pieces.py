@@ -17,7 +17,7 @@ from intonaco.programs.store import ArtifactStore
 from tests.support.comparison import assert_close
 
 # Seven programs; minutes on a busy machine.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.compiles, pytest.mark.timeout(900)]
 PIECES = (
     "text_encoder",
     "encoder",

@@ -19,7 +19,7 @@ from tests.support.comparison import assert_close
 from tests.support.tiny_wan import build_tiny_wan
 
 # One program for each family; minutes on a busy machine.
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.compiles, pytest.mark.timeout(600)]
 CPU = torch.device("cpu")
 SHAPES = {
     "flux2": PictureShape(size=(64, 64)),
@@ -61,9 +61,19 @@ def inputs_of(spec, step):
     }
 
 
+@pytest.fixture(scope="module")
+def compiled_probes(folders, store):
+    """Return the families on compiled programs by name, with both probes from one compiler."""
+    families = {name: on_programs(folder, store, "inductor") for name, folder in folders.items()}
+    library = ProgramLibrary(store=store, backend=make_backend("inductor"))
+    specs = [probe_specs(family, library, SHAPES[name]) for name, family in families.items()]
+    library.ensure([spec for (spec,) in specs])
+    return families
+
+
 @pytest.mark.parametrize("name", ["flux2", "wan"])
-def test_the_compiled_probe_scores_as_the_eager_one_does(folders, store, name):
-    compiled = on_programs(folders[name], store, "inductor")
+def test_the_compiled_probe_scores_as_the_eager_one_does(folders, compiled_probes, name):
+    compiled = compiled_probes[name]
     (spec,) = probe_specs(compiled, compiled.denoiser.library, SHAPES[name])
     eager = load_family(read_checkpoint(folders[name]), dtype=torch.float32, device=CPU)
     probes = [make_change_probe(family) for family in (compiled, eager)]

@@ -77,6 +77,7 @@ def test_a_tapped_run_computes_what_the_plain_one_does(family, picture):
     )
 
 
+@pytest.mark.usefixtures("each_number_of_threads")
 def test_the_capturing_request_draws_the_dense_edit(family, state):
     actual, expected = (
         run(family, state),

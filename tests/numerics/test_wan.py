@@ -76,6 +76,7 @@ def test_latents_equal_those_of_the_reference_pipeline(family, pipeline, changes
     assert_close(actual, expected, atol=1e-5 * expected.abs().max().item(), why=WHY)
 
 
+@pytest.mark.usefixtures("each_number_of_threads")
 def test_frames_equal_those_of_the_reference_pipeline(family, pipeline):
     request = make_request()
     expected = np.stack(draw_reference(pipeline, request, "pil")[0])

@@ -33,7 +33,7 @@ ensure_programs(
 """
 # A compile takes ten seconds on an idle machine; the deadline only ends a test that hangs.
 DEADLINE_S = 500.0
-pytestmark = pytest.mark.timeout(DEADLINE_S + 100)
+pytestmark = [pytest.mark.compiles, pytest.mark.timeout(DEADLINE_S + 100)]
 
 
 def start(store: ArtifactStore, spec: str, **streams) -> subprocess.Popen[str]:
