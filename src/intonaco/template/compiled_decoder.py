@@ -16,8 +16,8 @@ from intonaco.template.increments import (
 )
 from intonaco.template.mix_kernels import mix
 from intonaco.template.plain_decoder import take_frame
-from intonaco.template.plane_kernels import take_increments
 from intonaco.template.planes import MAX_EXPONENT
+from intonaco.template.strand_kernels import take_increments
 from intonaco.template.strands import LATER_SIZE
 from intonaco.template.unit_numbers import Floats, UnitNumbers, UnitSizes
 

@@ -12,7 +12,7 @@ from tests.support.templates import readable_packed
 
 KERNELS = (
     ("head_kernels", "read_heads"),
-    ("plane_kernels", "take_increments"),
+    ("strand_kernels", "take_increments"),
     ("mix_kernels", "mix"),
 )
 
