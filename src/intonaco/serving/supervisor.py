@@ -4,41 +4,32 @@
                    ^                 |            |
                    +- restarting <- stopping <----+        any start that cannot succeed -> failed
 
-Knows frames and jobs, nothing of HTTP. Everything runs on one event loop.
+Knows frames and jobs, nothing of HTTP and nothing of queues. Everything runs on one event loop.
 """
 
 import asyncio
 import contextlib
-import math
 import time
-from collections import deque
 from collections.abc import Callable
 
-from intonaco.errors import (
-    DeadlineError,
-    GenerationCancelled,
-    IntonacoError,
-    ModelProcessError,
-    NotReadyError,
-)
+from intonaco.errors import IntonacoError, ModelProcessError, NotReadyError
+from intonaco.serving.admission import Admission
 from intonaco.serving.drawing import Drawing
 from intonaco.serving.framing import Frame
-from intonaco.serving.jobs import DrawnPicture, Job, JobEvent
+from intonaco.serving.jobs import DrawnPicture, Job
 from intonaco.serving.journal import Journal
 from intonaco.serving.messages import ModelFacts
 from intonaco.serving.metrics import Metrics
 from intonaco.serving.profile import ServingProfile
-from intonaco.serving.queue import FairQueue
 from intonaco.serving.replica import Replica, ReplicaFactory
 from intonaco.serving.starting import StartRefusedError, await_ready
 from intonaco.serving.states import SERVING_STATES, State, Status
 
-NUM_RECENT_DRAWS = 16
 RESTART_PAUSE_S = 0.5
 
 
 class Supervisor:
-    """Owns the replica, the queue and the state. `run` is its whole life."""
+    """Owns the replica and the state, and feeds it what waits. `run` is its whole life."""
 
     def __init__(
         self,
@@ -54,12 +45,9 @@ class Supervisor:
         self._journal = journal
         self._metrics = metrics
         self.clock = clock
-        self._queue: FairQueue[Job] = FairQueue(max_pictures=profile.max_queue)
-        self._work = asyncio.Event()
-        self._idle = asyncio.Event()
-        self._idle.set()
-        self._current: Job | None = None
-        self._recent_draws_s: deque[float] = deque(maxlen=NUM_RECENT_DRAWS)
+        self._jobs = Admission(
+            max_pictures=profile.max_queue, journal=journal, metrics=metrics, clock=clock
+        )
         self._is_draining = False
         self.status = Status(state=State.STARTING, reason="the server has just started")
         self.facts: ModelFacts | None = None
@@ -77,7 +65,7 @@ class Supervisor:
 
     @property
     def num_waiting(self) -> int:
-        return self._queue.num_pictures
+        return self._jobs.num_waiting
 
     def check_accepting(self) -> ModelFacts:
         """Return the model's facts. Raises NotReadyError where nothing new is taken in."""
@@ -92,41 +80,24 @@ class Supervisor:
     def submit(self, job: Job) -> None:
         """Queue `job`. Raises QueueFullError, NotReadyError."""
         self.check_accepting()
-        self._queue.add(job, retry_after_s=self.retry_after_s())
-        job.publish(JobEvent(kind="queued"))
-        loop = asyncio.get_running_loop()
-        job.expiry = loop.call_later(max(0.0, job.deadline_s - self.clock()), self._expire, job)
-        self._idle.clear()
-        self._work.set()
-        self._metrics.waiting.set(self._queue.num_pictures)
+        self._jobs.add(job)
 
     def cancel(self, job: Job, reason: str) -> None:
         """End `job`: at once where it waits, after the current step where it is drawn."""
-        if job.is_finished:
-            return
-        job.cancel()
-        if self._queue.remove(job):
-            self._finish(job, GenerationCancelled(f"cancelled before it was drawn: {reason}"))
-
-    def retry_after_s(self) -> int:
-        """Return in how many seconds about half of what waits will be done."""
-        recent = self._recent_draws_s
-        mean_s = sum(recent) / len(recent) if recent else 1.0
-        return max(1, math.ceil(mean_s * self._queue.num_pictures / 2))
+        self._jobs.cancel(job, reason)
 
     async def drain(self) -> None:
         """Take in nothing new; return when all that was accepted is done, or time is up."""
         self._is_draining = True
-        self._journal.write("draining", waiting=self._queue.num_pictures)
+        self._journal.write("draining", waiting=self._jobs.num_waiting)
         if self.status.state not in SERVING_STATES:
-            self._fail_waiting(NotReadyError("the server is shutting down", retry_after_s=30))
+            self._jobs.fail_waiting(NotReadyError("the server is shutting down", retry_after_s=30))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._profile.drain_timeout_s):
-                await self._idle.wait()
-        error = NotReadyError("the server shut down before this was drawn", retry_after_s=30)
-        self._fail_waiting(error)
-        if self._current is not None:
-            self._finish(self._current, error)
+                await self._jobs.await_idle()
+        self._jobs.fail_all(
+            NotReadyError("the server shut down before this was drawn", retry_after_s=30)
+        )
 
     # Life
 
@@ -181,7 +152,7 @@ class Supervisor:
         inbox: asyncio.Task[Frame] = asyncio.create_task(replica.receive())
         try:
             while True:
-                job = self._take()
+                job = self._jobs.begin()
                 if job is None:
                     inbox = await self._await_work(inbox)
                     continue
@@ -195,10 +166,6 @@ class Supervisor:
         self, replica: Replica, job: Job, inbox: asyncio.Task[Frame]
     ) -> asyncio.Task[Frame]:
         """Have the next picture of `job` drawn; return the pending read that follows."""
-        self._current = job
-        if job.started_s is None:
-            job.started_s = self.clock()
-            self._metrics.queue_seconds.observe(job.started_s - job.created_s)
         self._become(State.BUSY, f"drawing ({replica.name})")
         drawing = Drawing(
             replica=replica,
@@ -212,39 +179,22 @@ class Supervisor:
         try:
             outcome = await drawing.run()
             if isinstance(outcome, DrawnPicture):
-                self._keep(job, outcome)
+                self._jobs.keep(job, outcome)
             else:
-                self._finish(job, outcome)
+                self._jobs.finish(job, outcome)
         except ModelProcessError as error:
-            self._finish(job, error)
+            self._jobs.finish(job, error)
             raise
         finally:
-            # Only now: a job with pictures left is in the queue again.
-            self._current = None
-            self._update_idle()
+            self._jobs.end()
         return drawing.inbox
-
-    def _keep(self, job: Job, picture: DrawnPicture) -> None:
-        self._metrics.pictures.labels("drawn").inc()
-        self._metrics.draw_seconds.observe(picture.draw_ms / 1000)
-        self._recent_draws_s.append(picture.draw_ms / 1000)
-        if job.is_finished:
-            return
-        job.pictures.append(picture)
-        job.publish(JobEvent(kind="picture", image_index=len(job.pictures) - 1))
-        if job.num_pictures_left == 0:
-            self._finish(job)
-        elif job.cancel_asked.is_set():
-            self._finish(job, GenerationCancelled("cancelled by its client between two pictures"))
-        else:
-            self._queue.put_back(job)
 
     async def _await_work(self, inbox: asyncio.Task[Frame]) -> asyncio.Task[Frame]:
         """Return when a job waits; an idle replica that speaks or ends is of no use."""
         if self.status.state is not State.READY:
             self._become(State.READY, f"serving ({self.replica_name})")
-        self._work.clear()
-        work = asyncio.create_task(self._work.wait())
+        self._jobs.work.clear()
+        work = asyncio.create_task(self._jobs.work.wait())
         try:
             await asyncio.wait({work, inbox}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -252,20 +202,6 @@ class Supervisor:
         if inbox.done():
             raise ModelProcessError(f"unasked for: {inbox.result().message.kind}")
         return inbox
-
-    def _take(self) -> Job | None:
-        """Return the next job; None where none waits."""
-        job = self._queue.take()
-        self._metrics.waiting.set(self._queue.num_pictures)
-        if job is None:
-            self._update_idle()
-        return job
-
-    def _expire(self, job: Job) -> None:
-        """End a job whose time is up while it waits; one that is drawn is watched elsewhere."""
-        if self._queue.remove(job):
-            waited_s = self.clock() - job.created_s
-            self._finish(job, DeadlineError(f"out of time after {waited_s:.1f} s in the queue"))
 
     async def _stop(self, replica: Replica, error: ModelProcessError) -> None:
         """End `replica` for certain. A process that cannot be ended makes the server fail."""
@@ -278,12 +214,8 @@ class Supervisor:
 
     def _fail(self, reason: str) -> None:
         self._become(State.FAILED, reason)
-        self._fail_waiting(NotReadyError(f"the server has failed: {reason}", retry_after_s=60))
-
-    def _fail_waiting(self, error: IntonacoError) -> None:
-        while (job := self._queue.take()) is not None:
-            self._finish(job, error)
-        self._update_idle()
+        error = NotReadyError(f"the server has failed: {reason}", retry_after_s=60)
+        self._jobs.fail_waiting(error)
 
     def _become(self, state: State, reason: str) -> None:
         if self.status.state is not state or self.status.reason != reason:
@@ -294,23 +226,3 @@ class Supervisor:
             self._metrics.show_state(state)
             if is_news:
                 self._journal.write("state", state=state, reason=reason, process=self.replica_name)
-
-    def _finish(self, job: Job, error: IntonacoError | None = None) -> None:
-        if job.is_finished:
-            return
-        job.finish(self.clock(), error)
-        self._journal.write(
-            "job_ended",
-            request_id=job.job_id,
-            status=job.status,
-            error=type(error).__name__ if error else None,
-            message=str(error) if error else None,
-            num_pictures=len(job.pictures),
-        )
-        if error is not None:
-            self._metrics.pictures.labels(type(error).__name__).inc(job.num_pictures_left)
-        self._update_idle()
-
-    def _update_idle(self) -> None:
-        if self._current is None and self._queue.num_pictures == 0:
-            self._idle.set()
