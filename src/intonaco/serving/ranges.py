@@ -1,11 +1,13 @@
 """Parts of a file over HTTP: one range of bytes, as players ask for it (RFC 9110, section 14)."""
 
 import re
+from collections.abc import AsyncIterator
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.IGNORECASE | re.ASCII)
+CHUNK_BYTES = 256 << 10
 
 
 def file_response(request: Request, content: bytes, *, media_type: str, name: str) -> Response:
@@ -16,20 +18,16 @@ def file_response(request: Request, content: bytes, *, media_type: str, name: st
     """
     tag = f'"{name}"'
     headers = {"accept-ranges": "bytes", "etag": tag}
-    asked = request.headers.get("range")
-    if asked is None or request.headers.get("if-range", tag) != tag:
-        return Response(content, headers=headers, media_type=media_type)
-    found = RANGE.fullmatch(asked.strip())
+    asked = request.headers.get("range") if request.headers.get("if-range", tag) == tag else None
+    found = None if asked is None else RANGE.fullmatch(asked.strip())
     if found is None or found.group(1) == found.group(2) == "":
-        return Response(content, headers=headers, media_type=media_type)
+        return _sent(content, range(len(content)), 200, headers, media_type)
     part = byte_range(found.group(1), found.group(2), len(content))
     if part is None:
         headers["content-range"] = f"bytes */{len(content)}"
         return Response(status_code=416, headers=headers)
     headers["content-range"] = f"bytes {part.start}-{part.stop - 1}/{len(content)}"
-    return Response(
-        content[part.start : part.stop], status_code=206, headers=headers, media_type=media_type
-    )
+    return _sent(content, part, 206, headers, media_type)
 
 
 def byte_range(first: str, last: str, length: int) -> range | None:
@@ -43,3 +41,17 @@ def byte_range(first: str, last: str, length: int) -> range | None:
     else:
         start, stop = int(first), length if last == "" else min(length, int(last) + 1)
     return range(start, stop) if start < stop else None
+
+
+def _sent(
+    content: bytes, part: range, status: int, headers: dict[str, str], media_type: str
+) -> Response:
+    """Return `part` of `content`, bit by bit: what a slow client has not read is not copied for it."""
+    headers = {**headers, "content-length": str(len(part))}
+    return StreamingResponse(_chunks(content, part), status, headers, media_type)
+
+
+async def _chunks(content: bytes, part: range) -> AsyncIterator[bytes]:
+    view = memoryview(content)
+    for start in range(part.start, part.stop, CHUNK_BYTES):
+        yield bytes(view[start : min(part.stop, start + CHUNK_BYTES)])

@@ -7,7 +7,6 @@ from intonaco.serving.bodies import VideoBody
 from intonaco.serving.checks import Limits
 from intonaco.serving.film_orders import film_order, frames_of, seconds_of
 from intonaco.serving.profile import ServingProfile
-from intonaco.serving.ranges import byte_range
 from tests.support.fake_model_process import make_film_facts
 
 FACTS = make_film_facts()
@@ -37,20 +36,3 @@ def test_lengths_that_are_not_on_offer_are_refused_with_those_that_are():
     assert order(facts, seconds="0.25").num_frames == 5
     with pytest.raises(FieldError, match=r"seconds must be one of 0\.25, 1, got 0\.5"):
         order(facts, seconds="0.5")
-
-
-@pytest.mark.parametrize(
-    ("first", "last", "part"),
-    [
-        ("0", "0", range(1)),
-        ("2", "", range(2, 10)),
-        ("", "3", range(7, 10)),
-        ("", "99", range(10)),
-        ("9", "99", range(9, 10)),
-        ("10", "", None),
-        ("3", "2", None),
-        ("", "0", None),
-    ],
-)
-def test_a_range_of_bytes_is_cut_at_the_end_of_the_file(first, last, part):
-    assert byte_range(first, last, 10) == part
