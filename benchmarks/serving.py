@@ -4,18 +4,14 @@
 
 `resident`: a fresh diffusers script that draws one picture, against one request; the time that HTTP
 adds. `faults`: start, recovery after SIGKILL, cancel. `load`: open-loop Poisson arrivals at shares of
-the measured capacity; every picture is compared with that of a lone run. `batch`: two pictures in one
-denoiser call against two calls. Last line one JSON object.
+the capacity that a lone drawing implies; every picture is compared with that of a lone run, and all
+times with those of the same drawings in one queue. `batch`: two pictures in one denoiser call against
+two calls. Last line one JSON object.
 """
 
 import argparse
-import asyncio
-import base64
-import hashlib
-import io
 import json
 import os
-import random
 import signal
 import statistics
 import tempfile
@@ -23,26 +19,16 @@ import time
 from pathlib import Path
 from typing import Any
 
-import httpx
-from PIL import Image
-
 from benchmarks._serving_client import PROMPT, Server, serving
+from benchmarks._serving_load import load, percentile, pixels_of
 from benchmarks.start import DIFFUSERS_SCRIPT, run
 from intonaco.families.source import shipped_folder
 
-LOAD_FIELDS = {"steps": 2, "size": "96x96"}
-NUM_SEEDS = 16
 REFUSED = [
     {"prompt": "a " * 100_000},
     {"prompt": "a", "size": "100000x10000"},
     {"prompt": "a", "size": "100x100"},
 ]
-WITHIN = 2.1
-
-
-def percentile(values: list[float], share: float) -> float:
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
 def resident(*, quick: bool) -> dict[str, Any]:
@@ -112,77 +98,6 @@ def refusal_ms(server: Server, body: dict[str, str]) -> float:
     return taken_ms
 
 
-def pixels_of(picture: dict[str, Any]) -> str:
-    """Return a digest of the decoded pixels: what a client really got."""
-    image = Image.open(io.BytesIO(base64.b64decode(picture["b64_json"])))
-    return hashlib.sha256(image.tobytes()).hexdigest()
-
-
-def load(*, levels: list[float], num_requests: int) -> dict[str, Any]:
-    """Measure latency, refusals and mixed pictures at each share of capacity."""
-    with serving("num_threads=1", "max_queue=16") as server:
-        server.await_ready()
-        server.draw(**LOAD_FIELDS)
-        expected: dict[int, str] = {}
-        alone_ms: list[float] = []
-        for seed in range(NUM_SEEDS):
-            ms, picture = server.draw(**LOAD_FIELDS, seed=seed)
-            alone_ms.append(ms)
-            expected[seed] = pixels_of(picture)
-        lone_ms = statistics.median(alone_ms)
-        print(f"a lone request takes {lone_ms:.1f} ms", flush=True)
-        found: dict[str, Any] = {"lone_ms": round(lone_ms, 2), "num_requests": num_requests}
-        for level in levels:
-            found[f"load_{level:g}"] = asyncio.run(
-                arrivals(server, level, num_requests, lone_ms, expected)
-            )
-            print(level, found[f"load_{level:g}"], flush=True)
-    return found
-
-
-async def arrivals(
-    server: Server, level: float, num_requests: int, lone_ms: float, expected: dict[int, str]
-) -> dict[str, Any]:
-    """Send requests at random times, whatever becomes of the earlier ones."""
-    rng = random.Random(f"{level}")
-    taken_ms: list[float] = []
-    drawn_ms: list[float] = []
-    statuses: dict[int, int] = {}
-    num_wrong = 0
-
-    async def ask(client: httpx.AsyncClient, seed: int) -> None:
-        nonlocal num_wrong
-        body = {"prompt": PROMPT, "seed": seed, **LOAD_FIELDS}
-        start = time.perf_counter()
-        answer = await client.post("/v1/images/generations", json=body)
-        ms = 1000 * (time.perf_counter() - start)
-        statuses[answer.status_code] = statuses.get(answer.status_code, 0) + 1
-        if answer.status_code == 200:
-            picture = answer.json()["data"][0]
-            taken_ms.append(ms)
-            drawn_ms.append(picture["timings"]["draw_ms"])
-            num_wrong += pixels_of(picture) != expected[seed]
-
-    limits = httpx.Limits(max_connections=200, max_keepalive_connections=200)
-    async with httpx.AsyncClient(base_url=server.url, timeout=120, limits=limits) as client:
-        tasks: list[asyncio.Task[None]] = []
-        for _ in range(num_requests):
-            await asyncio.sleep(rng.expovariate(level / (lone_ms / 1000)))
-            tasks.append(asyncio.create_task(ask(client, rng.randrange(NUM_SEEDS))))
-        await asyncio.gather(*tasks)
-    rejected = statuses.get(429, 0)
-    num_within = sum(ms <= WITHIN * lone_ms for ms in taken_ms)
-    return {
-        "p50_ms": round(statistics.median(taken_ms), 1),
-        # Well above that of a lone request: the machine did something else, or the client did.
-        "draw_ms_p50": round(statistics.median(drawn_ms), 1),
-        "p99_ms": round(percentile(taken_ms, 0.99), 1),
-        "share_within_2.1x": round(num_within / num_requests, 3),
-        "rejected": rejected,
-        "mixed_or_lost": num_wrong + num_requests - rejected - len(taken_ms),
-    }
-
-
 def batch(*, quick: bool) -> dict[str, Any]:
     """Measure one denoiser call of two pictures against two calls of one."""
     import torch
@@ -246,7 +161,7 @@ def main() -> None:
         "faults": lambda: faults(quick=options.quick),
         "load": lambda: load(
             levels=options.levels[:1] if options.quick else options.levels,
-            num_requests=20 if options.quick else 200,
+            num_requests=20 if options.quick else 400,
         ),
         "batch": lambda: batch(quick=options.quick),
     }
