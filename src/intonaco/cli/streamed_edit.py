@@ -65,11 +65,13 @@ def describe(stream: "StreamRecord") -> str:
     """Return how the template's state came, in one line."""
     cut = sum(shard.is_cut for shard in stream.shards)
     borrowed = sum(shard.word == "borrow" for shard in stream.shards)
+    step = stream.dense_from_step
+    dense = "" if step is None else f"; from step {step} on every token was computed here, exactly"
     return (
         f"{stream.flag}: {stream.state_bytes / BYTES_PER_MEGABYTE:.3f} MB of state used, "
         f"{stream.received_bytes / BYTES_PER_MEGABYTE:.3f} MB received, "
         f"{len(stream.shards)} shards, {cut} cut, {borrowed} borrowed, "
-        f"{1000 * stream.stall_s:.0f} ms of stalls in {stream.seconds:.2f} s"
+        f"{1000 * stream.stall_s:.0f} ms of stalls in {stream.seconds:.2f} s{dense}"
     )
 
 

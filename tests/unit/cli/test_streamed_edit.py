@@ -74,6 +74,11 @@ def test_an_edit_is_described_in_one_line():
     )
 
 
+def test_an_edit_that_left_its_link_says_what_became_of_the_rest():
+    dense = replace(RECORD, dense_from_step=3)
+    assert describe(dense).endswith("s; from step 3 on every token was computed here, exactly")
+
+
 @pytest.mark.parametrize(
     ("shards", "dense_from_step", "flag"),
     [
