@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from intonaco.template.decode_speed import NUM_PLANES, UNITS, made_up_chunk, measure_decoding
+from intonaco.template.decode_speed import (
+    FEWEST_RUNS,
+    MOST_RUNS,
+    NUM_PLANES,
+    UNITS,
+    made_up_chunks,
+    measure_decoding,
+)
 from intonaco.template.decoder import StateDecoder
 from intonaco.template.increments import NUM_PLANES as COLUMN_OF_PLANES
 from intonaco.template.plain_decoder import PlainDecoder
@@ -25,6 +32,7 @@ class SlowDevice:
     def __init__(self, interrupted_s: float = 0.0) -> None:
         self.now = 0.0
         self.interrupted_s = interrupted_s
+        self.rate = RATE
 
     def clock(self) -> float:
         return self.now
@@ -40,7 +48,7 @@ class SlowDecoder(PlainDecoder):
 
     def take(self, unit, chunk, rows, file_unit) -> None:
         super().take(unit, chunk, rows, file_unit)
-        self.device.now += len(chunk) / RATE + self.device.interrupted_s
+        self.device.now += len(chunk) / self.device.rate + self.device.interrupted_s
         self.device.interrupted_s = 0.0
 
 
@@ -60,7 +68,6 @@ def test_a_run_that_was_interrupted_does_not_count():
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("sizes", SIZES)
 def test_made_up_numbers_are_a_unit_that_every_way_reads(sizes, way):
-    chunk = made_up_chunk(sizes)
     decoder = StateDecoder(
         num_steps=sizes.num_steps,
         num_blocks=1,
@@ -68,15 +75,29 @@ def test_made_up_numbers_are_a_unit_that_every_way_reads(sizes, way):
         width=sizes.width,
         decode=decoder_of(way),
     )
-    table = decoder.open_heads(UNITS).read_heads(chunk)
-    decoder.take(0, 0, chunk, table.rows, 0)
-    assert table.error is None
-    assert table.rows[:, COLUMN_OF_PLANES].sum() % NUM_PLANES == 0
+    heads, num_planes = decoder.open_heads(UNITS), []
+    for chunk in made_up_chunks(sizes):
+        table = heads.read_heads(chunk)
+        assert table.error is None
+        decoder.take(0, 0, chunk, table.rows, 0)
+        num_planes.append(table.rows[:, COLUMN_OF_PLANES].sum())
+    assert num_planes == [num_planes[0]] * NUM_PLANES
     assert np.isfinite(decoder.read(0, 0)[0]).all()
 
 
 def test_all_kinds_of_strands_are_in_it():
-    # Basis and eight profiles of components 0, 1, 2-3, 4-7, 8-15, plane by plane.
-    table = StateDecoder(num_steps=8, num_blocks=1, num_rows=102, width=256).open_heads(UNITS)
-    rows = table.read_heads(made_up_chunk(SIZES[0])).rows
-    assert len(rows) == 5 * 9 * NUM_PLANES
+    # Basis and eight profiles of components 0, 1, 2-3, 4-7.
+    heads = StateDecoder(num_steps=8, num_blocks=1, num_rows=102, width=256).open_heads(UNITS)
+    rows = [len(heads.read_heads(chunk).rows) for chunk in made_up_chunks(SIZES[0])]
+    assert rows == [4 * 9] * NUM_PLANES
+
+
+@pytest.mark.parametrize(
+    ("run_s", "num_runs"), [(0.001, MOST_RUNS), (0.004, 3), (9.0, FEWEST_RUNS)]
+)
+def test_a_slow_device_is_measured_fewer_times(run_s, num_runs):
+    device = SlowDevice()
+    num_bytes = sum(map(len, made_up_chunks(SIZES[2])))
+    device.rate = num_bytes / run_s
+    measure_decoding(device.decode, SIZES[2], clock=device.clock)
+    assert_close(device.now, num_runs * run_s, atol=1e-6, why="sums of times as floats")
