@@ -53,7 +53,8 @@ def compile_programs(
         needs = find_needs(terminal, asked)
         root = needs.library.store.root
         folders = needs.library.ensure(needs.specs)
-        serving = f", for edits on {len(needs.templates)} templates" if needs.templates else ""
+        count = len(needs.templates)
+        serving = f", for edits on {count} template{'s' * (count > 1)}" if count else ""
         terminal.say(f"{len(set(folders))} programs in {root}{serving}")
         terminal.result(
             {

@@ -82,15 +82,19 @@ def record_file(path: Path) -> FileRecord:
 def check_files(folder: Path, manifest: Manifest) -> None:
     """Compare every file with its record. Raises `ArtifactDamagedError` naming the file."""
     for name, expected in manifest.files.items():
-        path = folder / name
-        if not path.is_file():
-            raise damaged(folder, f"file {name} is missing")
-        if path.stat().st_size != expected.num_bytes:
-            raise damaged(
-                folder, f"file {name} has {path.stat().st_size} bytes, not {expected.num_bytes}"
-            )
-        if record_file(path).sha256 != expected.sha256:
-            raise damaged(folder, f"file {name} was altered: its SHA-256 differs")
+        # Not asked first whether it is there: another process may remove it between any two looks.
+        try:
+            num_bytes = (folder / name).stat().st_size
+            if num_bytes != expected.num_bytes:
+                raise damaged(
+                    folder, f"file {name} has {num_bytes} bytes, not {expected.num_bytes}"
+                )
+            if record_file(folder / name).sha256 != expected.sha256:
+                raise damaged(folder, f"file {name} was altered: its SHA-256 differs")
+        except FileNotFoundError:
+            raise damaged(folder, f"file {name} is missing") from None
+        except OSError as error:
+            raise damaged(folder, f"file {name} cannot be read ({error.strerror})") from error
 
 
 def damaged(folder: Path, what: str) -> ArtifactDamagedError:

@@ -13,8 +13,9 @@ from intonaco.errors import (
     FingerprintError,
     SaveError,
 )
+from intonaco.programs import manifest
 from intonaco.programs.compiler import ensure_programs
-from intonaco.programs.manifest import MANIFEST_NAME, read_manifest
+from intonaco.programs.manifest import MANIFEST_NAME, read_manifest, record_file
 from intonaco.programs.spec import make_key
 from intonaco.programs.store import ArtifactStore
 from tests.support.artifacts import publish
@@ -60,6 +61,27 @@ def test_a_missing_file_is_found(store):
     key = publish(store, affine_spec())
     (store.root / key.digest / "program.bin").unlink()
     with pytest.raises(ArtifactDamagedError, match=r"program.bin is missing"):
+        store.find(key)
+
+
+def test_a_file_that_goes_while_it_is_read_is_found(store, monkeypatch):
+    key = publish(store, affine_spec())
+
+    def remove_first(path):
+        path.unlink()
+        return record_file(path)
+
+    monkeypatch.setattr(manifest, "record_file", remove_first)
+    with pytest.raises(ArtifactDamagedError, match=r"program.bin is missing"):
+        store.find(key)
+
+
+def test_a_file_that_cannot_be_read_is_found(store):
+    key = publish(store, affine_spec())
+    path = store.root / key.digest / "program.bin"
+    path.unlink()
+    path.symlink_to(path)
+    with pytest.raises(ArtifactDamagedError, match=r"program.bin cannot be read"):
         store.find(key)
 
 
