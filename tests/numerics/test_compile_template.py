@@ -22,6 +22,7 @@ from tests.support.comparison import assert_close
 from tests.support.studio import build_noise_template
 
 pytestmark = [
+    pytest.mark.compiles,
     pytest.mark.timeout(900),
     pytest.mark.skipif(
         util.find_spec("openvino") is None, reason="the openvino extra is not installed"
