@@ -112,4 +112,10 @@ def differences(recorded: Receipt, drawn: Receipt) -> str:
         "num_threads": (before.num_threads, after.num_threads),
     }
     found = [f"{name} {old} -> {new}" for name, (old, new) in pairs.items() if old != new]
-    return ", ".join(found) or "nothing that a receipt records (another processor, or altered)"
+    is_on_template = recorded.edit is not None and recorded.edit.template is not None
+    # Which part of it a stream brought in time is not recorded; an edit of a copy has no such trouble.
+    streamed = "a template's state that streamed in, " if is_on_template else ""
+    return (
+        ", ".join(found)
+        or f"nothing that a receipt records ({streamed}another processor, or altered)"
+    )

@@ -5,7 +5,14 @@ from PIL import Image, PngImagePlugin
 
 from intonaco.errors import ReceiptError
 from intonaco.pipelines.picture import Picture
-from intonaco.pipelines.receipt import EditRecord, Environment, Receipt, read_receipt
+from intonaco.pipelines.receipt import (
+    EditRecord,
+    Environment,
+    Receipt,
+    TemplateRecord,
+    read_receipt,
+)
+from intonaco.pipelines.record import differences
 
 RECEIPT = Receipt(
     kind="edit",
@@ -45,6 +52,14 @@ def test_a_receipt_comes_back_from_the_png_field_by_field(tmp_path: Path):
     Picture(image=Image.new("RGB", (8, 8)), receipt=RECEIPT).save(path)
 
     assert read_receipt(path) == RECEIPT
+
+
+def test_where_nothing_recorded_differs_a_state_that_streamed_in_is_named_for_edits_on_templates():
+    template = TemplateRecord(template_id="f" * 64, state="coded", num_bytes=9)
+    on_template = RECEIPT.edit.model_copy(update={"template": template})
+    assert "streamed in" not in differences(RECEIPT, RECEIPT)
+    edited = RECEIPT.model_copy(update={"edit": on_template})
+    assert "(a template's state that streamed in, another" in differences(edited, edited)
 
 
 def test_a_receipt_is_frozen():
