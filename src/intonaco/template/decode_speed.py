@@ -1,12 +1,14 @@
 """How fast planes are read here, found on made-up numbers before a template's first byte has come.
 
 Numbers like those of a real unit: of its size, most of them small, a plane of every strand after the other.
+A rate to begin with, rather too high for coarse prefixes, which bring little at a time; edits correct it.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from intonaco.template.coded import Increment
 from intonaco.template.decoder import StateDecoder
@@ -39,8 +41,11 @@ def measure_decoding(
 
 
 def made_up_chunks(sizes: UnitSizes) -> list[bytes]:
-    """Return increments of one unit as they stand in a file, a chunk of a kilobyte or so per plane."""
-    strands = {number: list(split_planes(codes)) for number, codes in _strands(sizes)}
+    """Return increments of one unit as they stand in a file: a plane of one component group in a chunk.
+
+    Real chunks are longer, but hold several units: what is read at once of one is as short.
+    """
+    groups = _groups(sizes)
     writer = IncrementWriter(UNITS)
     return [
         b"".join(
@@ -59,32 +64,41 @@ def made_up_chunks(sizes: UnitSizes) -> list[bytes]:
             for number, cut in strands.items()
         )
         for plane in range(NUM_PLANES)
+        for strands in groups
     ]
 
 
-def _strands(sizes: UnitSizes) -> Iterator[tuple[int, Codes]]:
-    """Yield numbers and codes of the strands of the first component groups."""
+def _groups(sizes: UnitSizes) -> list[dict[int, list[Codes]]]:
+    """Return the first component groups: of each strand, by its number, its codes plane by plane."""
     random = np.random.default_rng(0)
-    num_numbers, group, end = 0, 0, 0
+    groups: list[dict[int, list[Codes]]] = []
+    num_numbers, end = 0, 0
     while num_numbers < NUM_NUMBERS and end < sizes.width:
+        group = len(groups)
         start, end = group_range(group)
         num_vectors = min(end, sizes.width) - start
-        parts = {Strand(part="basis", group=group): sizes.width}
+        lengths = {Strand(part="basis", group=group): sizes.width}
         for profile in range(sizes.num_profiles):
-            parts[Strand(part="coefficients", group=group, profile=profile)] = sizes.num_rows
-        for strand, length in parts.items():
-            values_RL = random.laplace(size=(num_vectors, length))
-            yield (
-                strand_number(strand, profiles=sizes.num_profiles),
-                codes_of(
-                    values_RL,
-                    exponent=first_exponent(values_RL),
-                    vector_exponents_R=np.zeros(num_vectors, np.int8),
-                    num_planes=NUM_PLANES,
-                ),
-            )
-            num_numbers += num_vectors * length
-        group += 1
+            lengths[Strand(part="coefficients", group=group, profile=profile)] = sizes.num_rows
+        groups.append(
+            {
+                strand_number(strand, profiles=sizes.num_profiles): list(
+                    split_planes(_codes(random.laplace(size=(num_vectors, length))))
+                )
+                for strand, length in lengths.items()
+            }
+        )
+        num_numbers += num_vectors * sum(lengths.values())
+    return groups
+
+
+def _codes(values_RL: NDArray[np.float64]) -> Codes:
+    return codes_of(
+        values_RL,
+        exponent=first_exponent(values_RL),
+        vector_exponents_R=np.zeros(len(values_RL), np.int8),
+        num_planes=NUM_PLANES,
+    )
 
 
 def _seconds(
