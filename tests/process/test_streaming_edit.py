@@ -177,13 +177,13 @@ def test_a_server_that_goes_away_for_good_ends_in_a_picture(studio):
         link = TemplateLink(f"{server}/{studio.folder}", LinkSettings(emulated=THIN))
     with link:
         session = TemplateSession(studio.model, link)
-        edited = session.edit(prompt=WORDS, progress=lambda _: wait_for_trouble(session))
+        edited = session.edit(prompt=WORDS, watch=lambda _: wait_for_trouble(session))
     assert edited.stream.flag.startswith("dense-from-step-")
     assert any("cannot be reached" in trouble for trouble in edited.stream.troubles)
 
 
 def wait_for_trouble(session: TemplateSession) -> None:
-    """Wait until the network's process has told of a trouble, 10 s at most: dense steps may be quicker."""
+    """Wait until the network's process has told of a trouble, 10 s at most: going dense may be quicker."""
     pause, until = threading.Event(), time.monotonic() + 10
     while time.monotonic() < until and not (session.progress and session.progress.trouble):
         pause.wait(0.01)

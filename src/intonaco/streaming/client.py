@@ -71,6 +71,7 @@ class StreamClient:
         self._clock = clock
         self._due: deque[FileRange] = deque()
         self._num_refusals = 0
+        self._was_lost = False
         self._damages: dict[str, int] = {}
         self._changed = asyncio.Event()
         self._retry_s = FIRST_RETRY_S
@@ -82,13 +83,14 @@ class StreamClient:
         connection = None
         try:
             while not self.is_lost:
+                num_bytes, self._was_lost = self.num_bytes, False
                 connection = await self._connect()
                 if connection is None or await self._follow(connection):
                     return
                 self.sent += connection.sent
                 await self._leave(connection)
                 connection = None
-                await asyncio.sleep(DRAIN_S)
+                await self._rest(is_useless=self._was_lost and self.num_bytes == num_bytes)
         finally:
             if connection is not None:
                 self.sent += connection.sent
@@ -134,9 +136,7 @@ class StreamClient:
                 connection = attempt.result()
             except StoreLostError as error:
                 self._note(str(error))
-                pause = asyncio.ensure_future(asyncio.sleep(self._retry_s))
-                self._retry_s = min(LONGEST_RETRY_S, 2 * self._retry_s)
-                await self._pass(pause, grace_until)
+                await self._pass(asyncio.ensure_future(self._back_off()), grace_until)
             except StoreTrustError as error:
                 self._give_up(str(error))
                 return None
@@ -147,6 +147,15 @@ class StreamClient:
                 return connection
             finally:
                 attempt.cancel()
+
+    async def _rest(self, *, is_useless: bool) -> None:
+        """Wait before the next connection; longer every time where the last was lost before a byte."""
+        pause = self._back_off() if is_useless else asyncio.sleep(DRAIN_S)
+        await self._pass(asyncio.ensure_future(pause), self._clock() + GRACE_S)
+
+    async def _back_off(self) -> None:
+        pause_s, self._retry_s = self._retry_s, min(LONGEST_RETRY_S, 2 * self._retry_s)
+        await asyncio.sleep(pause_s)
 
     async def _pass(self, what: "asyncio.Future[Any]", grace_until: float) -> None:
         """Wait for `what`; the controller sees the time pass as silence of the link."""
@@ -164,6 +173,7 @@ class StreamClient:
         try:
             return await self._exchange(connection)
         except StoreLostError as error:
+            self._was_lost = True
             self._note(str(error))
         except PackError as error:
             self._note(str(error))
