@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from intonaco.device.edit import StreamedEdit, TemplateSession
+from intonaco.device.edit import FIRST_DECODE_SHARE, StreamedEdit, TemplateSession
 from intonaco.device.link import LinkSettings, TemplateLink
 from intonaco.errors import GenerationCancelled, TemplateIdentityError
 from intonaco.model import load
@@ -88,7 +88,7 @@ def test_a_slow_decoder_is_sent_no_more_than_floors_from_the_first_edit_on(studi
         for worker in link.reconstruction._workers:
             worker.bytes_per_s = 1.0
         session = TemplateSession(studio.model, link, settings=SMALL_FILES)
-        assert session.times.decode_bytes_per_s == 1.0
+        assert session.times.decode_bytes_per_s == FIRST_DECODE_SHARE
         # Steps of 0.4 s, in which the link could bring all: neither it nor time is a bound here.
         num_shards = len(session.times.run_s)
         session.times = replace(session.times, run_s=(0.2,) * num_shards, dense_step_s=1e6)
