@@ -91,12 +91,9 @@ def stream_all(studio: Studio, plan: "DemoPlan", pictures: "Mapping[str, Image]"
 
     Raises StoreError where no store can be started on this machine.
     """
-    from intonaco.device.cores import Cores
-
     edits = streamable(plan)
     templates = build_all(studio, plan, pictures)
-    # To the end of each: with all cores, dense steps of a model so small are quicker than any stream.
-    with serving(studio.catalog) as url, Cores():
+    with serving(studio.catalog) as url:
         studio.terminal.say(f"store: {studio.catalog}, served at {url} to this machine")
         first = templates[key_of(edits[0])]
         edit_s = _time_edit(studio, url, first)

@@ -65,7 +65,8 @@ def measure(
 ) -> DeviceTimes:
     """Run one step dense and one on a state of zeros, and time them; the quicker of two runs.
 
-    Each on as many cores as it has in an edit.
+    Both on the cores of a streamed step. Dense steps get the last core, too, but a stream is not to be
+    given up, before anything of it has come, for what that gains.
     """
     identity = parts.identity
     request = GenerateRequest(
@@ -80,10 +81,10 @@ def measure(
         prepared = family.prepare(request, family.encode(request))
         encode_s = _now_s(upload) - began_at
         groups = _time_sparse_step(family, prepared, manifest, parts, upload)
-    dense = min(
-        _seconds(lambda: family.denoise(prepared, prepared.latents, 0), upload)
-        for _ in range(NUM_RUNS)
-    )
+        dense = min(
+            _seconds(lambda: family.denoise(prepared, prepared.latents, 0), upload)
+            for _ in range(NUM_RUNS)
+        )
     num_steps = manifest.sizes.num_steps
     return DeviceTimes(
         run_s=groups * num_steps,
