@@ -29,7 +29,7 @@ import intonaco
 from benchmarks._streaming_inputs import KLEIN, ROUND_TRIP_S, TRACE_FILES, traces_for
 from benchmarks._streaming_simulation import Case, cases
 from benchmarks._streaming_templates import Prepared, prepare
-from intonaco.device.cores import num_cores
+from intonaco.backends.machine import num_cores
 from intonaco.device.edit import TemplateSession
 from intonaco.device.link import LinkSettings, TemplateLink
 from intonaco.device.records import StreamRecord

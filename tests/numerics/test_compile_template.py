@@ -1,6 +1,5 @@
 """After `intonaco compile --template` an edit on the template compiles nothing, however it comes."""
 
-import json
 import subprocess
 import sys
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from intonaco.programs.store import ArtifactStore
 from intonaco.template.loading import load_template
 from tests.numerics.test_template_edit import random_picture
 from tests.support.comparison import assert_close
+from tests.support.compile_checks import check_progress, check_second_run, check_why
 from tests.support.studio import build_noise_template
 
 pytestmark = [
@@ -81,26 +81,19 @@ def model(tiny_flux2_folder, store, compiled):
 
 
 def test_every_program_is_compiled_once_with_a_line_for_each(compiled, store):
-    lines = [line for line in compiled.stderr.splitlines() if line.startswith("compiled")]
-
-    assert [line.split(":")[0] for line in lines] == [
-        f"compiled {index} of {NUM_PROGRAMS}" for index in range(1, NUM_PROGRAMS + 1)
-    ]
+    check_progress(compiled.stderr, NUM_PROGRAMS)
     assert f"{NUM_PROGRAMS} programs in {store}, for edits on 2 templates" in compiled.stdout
     assert len(ArtifactStore(store).manifests()) == NUM_PROGRAMS
 
 
 @pytest.mark.usefixtures("compiled")
 def test_a_second_run_compiles_nothing(words, capsys):
-    assert main(["compile", *words]) == 0
-    assert "compiling" not in capsys.readouterr().err
+    check_second_run(words, capsys)
 
 
 @pytest.mark.usefixtures("compiled")
 def test_why_finds_them_all(words, capsys):
-    assert main(["programs", "why", *words, "--json"]) == 0
-    answers = json.loads(capsys.readouterr().out)["programs"]
-    assert [answer["is_stored"] for answer in answers] == [True] * NUM_PROGRAMS
+    check_why(words, capsys, NUM_PROGRAMS)
 
 
 @pytest.mark.parametrize("has_reference", [False, True])

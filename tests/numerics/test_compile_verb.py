@@ -1,6 +1,5 @@
 """`intonaco compile` makes what a picture needs, says so, and a request then compiles nothing."""
 
-import json
 import subprocess
 import sys
 from importlib import util
@@ -8,8 +7,8 @@ from importlib import util
 import pytest
 
 import intonaco
-from intonaco.cli import main
 from intonaco.programs.store import ArtifactStore
+from tests.support.compile_checks import check_progress, check_second_run, check_why
 
 pytestmark = [
     pytest.mark.compiles,
@@ -46,23 +45,17 @@ def test_every_program_is_stored_once_and_nothing_else_is_left(compiled, store):
 
 
 def test_progress_is_a_line_for_each_program(compiled):
-    lines = [line for line in compiled.stderr.splitlines() if line.startswith("compiled")]
-    assert [line.split(":")[0] for line in lines] == [
-        f"compiled {index} of {NUM_PROGRAMS}" for index in range(1, NUM_PROGRAMS + 1)
-    ]
+    check_progress(compiled.stderr, NUM_PROGRAMS)
 
 
 @pytest.mark.usefixtures("compiled")
 def test_a_second_run_compiles_nothing(words, capsys):
-    assert main(["compile", *words]) == 0
-    assert "compiling" not in capsys.readouterr().err
+    check_second_run(words, capsys)
 
 
 @pytest.mark.usefixtures("compiled")
 def test_why_finds_them_all(words, capsys):
-    assert main(["programs", "why", *words, "--json"]) == 0
-    answers = json.loads(capsys.readouterr().out)["programs"]
-    assert [answer["is_stored"] for answer in answers] == [True] * NUM_PROGRAMS
+    check_why(words, capsys, NUM_PROGRAMS)
 
 
 @pytest.mark.usefixtures("compiled")

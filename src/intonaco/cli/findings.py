@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from intonaco.backends.machine import num_cores
 from intonaco.errors import IntonacoError
 
 MIN_MEMORY_GIB = 2.0
@@ -68,12 +69,8 @@ def find_python() -> Finding:
 
 def find_processor() -> Finding:
     """Cores that this process may use, and the processor's name."""
-    if hasattr(os, "sched_getaffinity"):
-        num_cores = len(os.sched_getaffinity(0))
-    else:
-        num_cores = os.cpu_count() or 1
     name = _processor_fields().get("model name") or platform.processor() or platform.machine()
-    return Finding(name="processor", is_ok=True, value=f"{num_cores} cores, {name}")
+    return Finding(name="processor", is_ok=True, value=f"{num_cores()} cores, {name}")
 
 
 def find_bfloat16() -> Finding:

@@ -97,6 +97,16 @@ References = Annotated[
         rich_help_panel=PICTURE,
     ),
 ]
+CatalogOutput = Annotated[
+    Path,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FOLDER",
+        help="Catalog to add the template to; made if it is not there.",
+        rich_help_panel=OUTPUT,
+    ),
+]
 Output = Annotated[
     Path | None,
     typer.Option(

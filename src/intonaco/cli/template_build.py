@@ -75,23 +75,13 @@ ProfileReferences = Annotated[
         rich_help_panel=PROFILING,
     ),
 ]
-CatalogFolder = Annotated[
-    Path,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FOLDER",
-        help="Catalog to add the template to; made if it is not there.",
-        rich_help_panel=options.OUTPUT,
-    ),
-]
 
 
 def build(
     picture: Picture,
     mask: Mask,
     prompt: Prompt,
-    output: CatalogFolder = Path("catalog"),
+    output: options.CatalogOutput = Path("catalog"),
     title: Title = "",
     seed: Seed = None,
     steps: options.Steps = None,

@@ -44,16 +44,6 @@ TemplateUrl = Annotated[
         metavar="URL", help="A template's folder at a store: http(s)://, file:// or s3://."
     ),
 ]
-Target = Annotated[
-    Path,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FOLDER",
-        help="Catalog to add the template to; made if it is not there.",
-        rich_help_panel=options.OUTPUT,
-    ),
-]
 
 
 def serve(
@@ -94,7 +84,7 @@ def serve(
 
 def fetch(
     url: TemplateUrl,
-    output: Target = Path("catalog"),
+    output: options.CatalogOutput = Path("catalog"),
     json: options.IsJson = False,
     debug: options.IsDebug = False,
 ) -> None:

@@ -1,13 +1,8 @@
 """How many of the machine's cores the model computes on while its state streams in, and when not."""
 
-import os
-
 import torch
 
-
-def num_cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0))
+from intonaco.backends.machine import num_cores
 
 
 class Cores:

@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection, wait
 import torch
 from torch import Tensor
 
-from intonaco.device.cores import num_cores
+from intonaco.backends.machine import num_cores
 from intonaco.device.reconstruction_protocol import (
     TASK,
     Answer,

@@ -119,6 +119,6 @@ def test_connections_that_bring_nothing_are_made_ever_more_seldom():
 
 
 def test_connections_that_bring_something_are_made_anew_at_once():
-    # The last pause would be 16 times the first, if losses were counted whatever came.
+    # No pause would be shorter if losses were counted whatever came.
     pauses = asyncio.run(pauses_of(5, num_bytes=1))
     assert min(pauses) < FIRST_RETRY_S
